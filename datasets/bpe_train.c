@@ -53,8 +53,10 @@ struct bpe_trainer {
     uint32_t *touched; /* pairs */
     size_t touched_count, touched_capacity;
     const struct progress *progress;
-    uint64_t done, reported, total; /* bytes of text */
-    int vocab_size;                 /* the size to learn */
+    const struct text_piece *text; /* that is being counted here, and its bytes that are */
+    size_t counted;
+    uint64_t reported, total; /* bytes of files */
+    int vocab_size;           /* the size to learn */
 };
 
 enum status bpe_train_check(int64_t vocab_size, struct err *err)
@@ -129,8 +131,8 @@ static enum status count_piece(void *context, const char *piece, size_t n, struc
 {
     struct bpe_trainer *t = context;
     enum status status = STATUS_OK;
-    t->done += n;
-    if (t->done - t->reported >= REPORT_BYTES) status = report_counted(t, t->done, err);
+    uint64_t done = text_piece_done(t->text, t->counted += n);
+    if (done - t->reported >= REPORT_BYTES) status = report_counted(t, done, err);
     if (status || count_word(&t->table, &t->arena, piece, word_bytes(n), 1)) return status;
     return err_no_memory(err, "learning a tokenizer");
 }
@@ -202,28 +204,34 @@ enum status bpe_trainer_new(int vocab_size, int threads, const struct progress *
     return status;
 }
 
-static enum status count_here(struct bpe_trainer *t, const char *text, size_t n, uint64_t before,
+/* Counts text[from … from+n) of a piece. */
+static enum status count_here(struct bpe_trainer *t, const struct text_piece *text, size_t from, size_t n,
                               struct err *err)
 {
-    t->done = t->reported = before;
-    enum status status = split(t, 0, text, n, count_piece, t, err);
-    return status ? status : report_counted(t, before + n, err);
+    t->text = text;
+    t->counted = from;
+    enum status status = split(t, 0, text->text + from, n, count_piece, t, err);
+    uint64_t done = text_piece_done(text, from + n);
+    if (status || (done - t->reported < REPORT_BYTES && done < t->total)) return status;
+    return report_counted(t, done, err);
 }
 
-enum status bpe_trainer_count(void *trainer, const char *path, const char *text, size_t n, uint64_t before,
-                              uint64_t total, struct err *err)
+enum status bpe_trainer_count(void *trainer, const struct text_piece *text, struct err *err)
 {
     struct bpe_trainer *t = trainer;
     enum status status = STATUS_OK;
-    t->total = total;
-    if (!t->crew) return count_here(t, text, n, before, err);
-    for (size_t at = 0, length; at < n && !status; at += length) {
-        length = crew_cut(text + at, n - at);
-        struct crew_part part = {path, text + at, length, before + at + length};
+    t->total = text->total;
+    if (!t->crew) return count_here(t, text, 0, text->n, err);
+    for (size_t at = 0, length; at < text->n && !status; at += length) {
+        length = crew_cut(text->text + at, text->n - at);
+        struct crew_part part = {.path = text->path,
+                                 .text = text->text + at,
+                                 .n = length,
+                                 .done = text_piece_done(text, at + length)};
         if (length <= CREW_PART_MAX)
             status = crew_give(t->crew, &part, err);
         else if (!(status = crew_finish(t->crew, err)))
-            status = count_here(t, text + at, length, before + at, err);
+            status = count_here(t, text, at, length, err);
     }
     return status;
 }
@@ -409,28 +417,42 @@ static bool begin(struct bpe_trainer *t, struct bpe *bpe, size_t merge_capacity)
     return start(t, byte_id);
 }
 
-enum status bpe_trainer_learn(struct bpe_trainer *t, struct tokenizer **out, struct err *err)
+/* Adds the token that ends documents. Encoding finds it in the text, as Hugging Face's library does. */
+static bool add_end(struct bpe *bpe)
+{
+    static const char end[] = TOKENIZER_END;
+    bpe->added = arena_alloc_array(&bpe->arena, 1, sizeof *bpe->added);
+    if (!bpe->added) return false;
+    bpe->added[bpe->added_count++] = (struct added_token){
+        .content = end, .n = sizeof end - 1, .id = (uint32_t)bpe->vocab_size, .special = true};
+    bpe->tokens[bpe->vocab_size++] = (struct bpe_token){.bytes = end, .n = sizeof end - 1, .literal = true};
+    return true;
+}
+
+enum status bpe_trainer_learn(struct bpe_trainer *t, bool ends, struct tokenizer **out, struct err *err)
 {
     size_t vocab_size = (size_t)t->vocab_size;
-    size_t merge_capacity = 2 * vocab_size; /* some merges give an existing token */
+    size_t merge_capacity = 2 * vocab_size;                          /* some merges give an existing token */
+    size_t most = vocab_size > 256 ? vocab_size - ends : vocab_size; /* bytes and merges */
     uint32_t best = 0;
     struct bpe bpe = {0};
     enum status status = t->crew ? crew_finish(t->crew, err) : STATUS_OK;
     bool ok = status || begin(t, &bpe, merge_capacity);
-    while (ok && !status && bpe.vocab_size < vocab_size && bpe.merge_count < merge_capacity) {
-        if (bpe.merge_count % REPORT_MERGES == 0 && !progress_report(t->progress, "learning merges", "merges",
-                                                                     bpe.vocab_size - 256, vocab_size - 256))
+    while (ok && !status && bpe.vocab_size < most && bpe.merge_count < merge_capacity) {
+        if (bpe.merge_count % REPORT_MERGES == 0 &&
+            !progress_report(t->progress, "learning merges", "merges", bpe.vocab_size - 256, most - 256))
             status = err_set(err, STATUS_INTERRUPTED, "interrupted while learning merges");
         ok = best_pair(t, &best);
         if (!ok || best == HASH_NONE) break;
         ok = learn_merge(t, &bpe, best);
     }
+    if (ok && !status && bpe.vocab_size > 256)
+        progress_report(t->progress, "learning merges", "merges", bpe.vocab_size - 256, bpe.vocab_size - 256);
+    if (ok && !status && ends && bpe.vocab_size < vocab_size) ok = add_end(&bpe);
     if (!ok) status = err_no_memory(err, "learning a tokenizer");
     if (status) {
         bpe_release(&bpe);
         return status;
     }
-    if (bpe.vocab_size > 256)
-        progress_report(t->progress, "learning merges", "merges", bpe.vocab_size - 256, bpe.vocab_size - 256);
     return tokenizer_new(&bpe, NULL, "bpe", out, err);
 }

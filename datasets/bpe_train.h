@@ -12,6 +12,7 @@
 
 #include "core/base/err.h"
 #include "datasets/progress.h"
+#include "datasets/text_pieces.h"
 #include "datasets/tokenizer.h"
 
 enum { BPE_TRAIN_VOCAB_MIN = 256, BPE_TRAIN_VOCAB_MAX = 1000000 };
@@ -27,13 +28,14 @@ enum status bpe_trainer_new(int vocab_size, int threads, const struct progress *
                             struct bpe_trainer **out, struct err *err);
 void bpe_trainer_free(struct bpe_trainer *trainer); /* harmless on NULL */
 
-/* Counts the pieces of a text: a text_visitor of inputs.h, whose context is the trainer. Reports the phase
- * "counting words" in bytes. After STATUS_INTERRUPTED the trainer can only be freed. */
-enum status bpe_trainer_count(void *trainer, const char *path, const char *text, size_t n, uint64_t before,
-                              uint64_t total, struct err *err);
+/* Counts the pieces of a text: a text_visitor, whose context is the trainer. Reports the phase "counting
+ * words" in bytes. After STATUS_INTERRUPTED the trainer can only be freed. */
+enum status bpe_trainer_count(void *trainer, const struct text_piece *text, struct err *err);
 
-/* Learns until the vocabulary has vocab_size tokens or no pair is left, so that a short text gives fewer.
- * Reports the phase "learning merges". Call it once. */
-enum status bpe_trainer_learn(struct bpe_trainer *trainer, struct tokenizer **out, struct err *err);
+/* Learns until the vocabulary has vocab_size tokens or no pair is left, so that a short text gives fewer. The
+ * last of them is TOKENIZER_END, an added token, if documents end with it (`ends`). Reports the phase
+ * "learning merges". Call it once. */
+enum status bpe_trainer_learn(struct bpe_trainer *trainer, bool ends, struct tokenizer **out,
+                              struct err *err);
 
 #endif

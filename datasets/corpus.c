@@ -181,17 +181,18 @@ static bool is_good_folder(const char *folder, bool conversations)
 }
 
 /* Prepares the texts again if the folder is missing or damaged. */
-static enum status open_text(const struct inputs *texts, const char *word, const struct chat_format *format,
+static enum status open_text(const struct inputs *texts, const char *word, const struct text_reading *reading,
                              const char *cache, const struct progress *progress, struct corpus *out,
                              struct err *err)
 {
+    const struct chat_format *format = reading->conversations;
     struct tokenizer *opened = NULL;
     char folder[PATH_MAX];
     enum status status = preparation_open_tokenizer(word, &opened, err);
     if (!status) inputs_note(texts, progress);
-    if (!status) status = corpus_cache_find(texts, word, opened, format, cache, progress, folder, err);
+    if (!status) status = corpus_cache_find(texts, word, opened, reading, cache, progress, folder, err);
     if (!status && open_folder(folder, format, out, NULL)) {
-        status = corpus_cache_make(texts, word, opened, format, folder, is_good_folder, progress, err);
+        status = corpus_cache_make(texts, word, opened, reading, folder, is_good_folder, progress, err);
         if (!status) status = open_folder(folder, format, out, err);
     }
     if (!status) out->learned = tokenizer_learned_size(word) > 0;
@@ -199,11 +200,14 @@ static enum status open_text(const struct inputs *texts, const char *word, const
     return status;
 }
 
-enum status corpus_open(const char *train, const char *tokenizer, const struct chat_format *format,
+enum status corpus_open(const char *train, const char *tokenizer, const struct text_reading *reading,
                         const char *cache, const struct progress *progress, struct corpus *out,
                         struct err *err)
 {
+    static const struct text_reading usual;
     struct inputs inputs = {0};
+    if (!reading) reading = &usual;
+    const struct chat_format *format = reading->conversations;
     if (!*train)
         return err_set(err, STATUS_USAGE, "data.train is empty: name %s",
                        format ? "a file of JSONL, or a folder"
@@ -225,7 +229,7 @@ enum status corpus_open(const char *train, const char *tokenizer, const struct c
                          train);
     if (!status)
         status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
-                               : open_text(&inputs, tokenizer, format, cache, progress, out, err);
+                               : open_text(&inputs, tokenizer, reading, cache, progress, out, err);
     inputs_close(&inputs);
     return status;
 }
@@ -264,15 +268,16 @@ int64_t corpus_vocabulary(const char *train, const char *tokenizer)
     return size;
 }
 
-enum status corpus_open_validation(struct corpus *corpus, const char *word, const struct chat_format *format,
-                                   const char *cache, const struct progress *progress, struct err *err)
+enum status corpus_open_validation(struct corpus *corpus, const char *word,
+                                   const struct text_reading *reading, const char *cache,
+                                   const struct progress *progress, struct err *err)
 {
     struct corpus *other = calloc(1, sizeof *other);
     struct corpus_place place;
     if (!other) return err_no_memory(err, "the validation data");
     const char *tokenizer = corpus->tokenizer_word;
     enum status status =
-        corpus_open(word, tokenizer, format, *tokenizer ? cache : NULL, progress, other, err);
+        corpus_open(word, tokenizer, reading, *tokenizer ? cache : NULL, progress, other, err);
     uint64_t trained = checksum_of_tokenizer(corpus), own = status ? 0 : checksum_of_tokenizer(other);
     if (!status && trained && own && trained != own)
         status = err_set(

@@ -12,6 +12,7 @@
 #include "core/base/err.h"
 #include "datasets/instructions.h"
 #include "datasets/progress.h"
+#include "datasets/text_pieces.h"
 #include "datasets/token_file.h"
 #include "datasets/tokenizer.h"
 
@@ -35,9 +36,9 @@ struct corpus {
  * other than the files' own is an error; one of a kind that anneal does not read counts as unknown.
  * Afterwards every id is below out->vocab_size, also without a sidecar (then it is the largest id + 1).
  *
- * `format`: of conversations in JSONL (instructions.h), which become examples with runs; then token files, or
- * a tokenizer that is to be learned, are STATUS_USAGE. NULL: text. */
-enum status corpus_open(const char *train, const char *tokenizer, const struct chat_format *format,
+ * `reading`: how texts are read; NULL is as in text_pieces.h. Conversations become examples with runs; then
+ * token files, or a tokenizer that is to be learned, are STATUS_USAGE. */
+enum status corpus_open(const char *train, const char *tokenizer, const struct text_reading *reading,
                         const char *cache, const struct progress *progress, struct corpus *out,
                         struct err *err);
 void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
@@ -47,9 +48,10 @@ int64_t corpus_vocabulary(const char *train, const char *tokenizer);
 
 /* Opens `word` (like data.train) as validation data of `corpus`. Texts are encoded with the corpus's
  * tokenizer; token files of another tokenizer, or with an id outside the corpus's vocabulary, are an
- * error. `format`: of conversations, for a corpus of those; NULL: text. */
-enum status corpus_open_validation(struct corpus *corpus, const char *word, const struct chat_format *format,
-                                   const char *cache, const struct progress *progress, struct err *err);
+ * error. */
+enum status corpus_open_validation(struct corpus *corpus, const char *word,
+                                   const struct text_reading *reading, const char *cache,
+                                   const struct progress *progress, struct err *err);
 
 /* The first token with an id of `least` or more, in the corpus or its validation data; false: none. */
 struct corpus_place {

@@ -24,7 +24,8 @@ struct crew_part {
     const char *path; /* of the text, for messages; must outlive the crew */
     const char *text; /* n bytes */
     size_t n;
-    uint64_t done; /* bytes of all texts up to the end of this part */
+    uint64_t done; /* bytes of all files up to the end of this part */
+    bool ends;     /* a document ends with it */
 };
 
 /* All functions are mandatory. A status other than STATUS_OK ends the work and is its result. */

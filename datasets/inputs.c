@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fts.h>
 #include <glob.h>
 #include <limits.h>
@@ -16,6 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/recipe.h"
+#include "datasets/text_file.h"
 #include "datasets/token_file.h"
 
 enum { LOOK_BYTES = 64 << 10, BINARY_BYTES = 8000 };
@@ -71,15 +71,22 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 
 /* ---- binary files ---- */
 
+/* The first bytes of a file's text; 0: it has none, or cannot be read, which fails later with an error. */
+static size_t read_head(const char *path, char *head, size_t size)
+{
+    struct text_file *file;
+    size_t n = 0;
+    if (text_file_open(path, &file, NULL)) return 0;
+    text_file_read(file, head, size, &n, NULL);
+    text_file_close(file);
+    return n;
+}
+
 /* Like git's test: a NUL among the first bytes. */
 static bool is_binary(const char *path)
 {
-    unsigned char head[BINARY_BYTES];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n =
-        fd < 0 ? 0 : read(fd, head, sizeof head); /* a file that cannot be read fails later, with an error */
-    if (fd >= 0) close(fd);
-    return n > 0 && memchr(head, '\0', (size_t)n);
+    char head[BINARY_BYTES];
+    return memchr(head, '\0', read_head(path, head, sizeof head));
 }
 
 /* Whether one of the inputs from `first` on, which a folder or a pattern has added, is a text by its name. */
@@ -326,22 +333,19 @@ enum status inputs_refuse_output(const struct inputs *inputs, const char *path, 
     return STATUS_OK;
 }
 
-/* ---- notes about texts, and reading them ---- */
+/* ---- notes about texts ---- */
 
 static bool looks_binary(const char *path)
 {
-    struct file_map map;
-    if (file_map_open(path, &map, NULL)) return false; /* reading it reports the error */
-    size_t n = map.size < LOOK_BYTES ? map.size : LOOK_BYTES, invalid = 0;
-    const char *text = (const char *)map.data;
-    bool binary = memchr(text, '\0', n);
+    char *text = malloc(LOOK_BYTES);
+    size_t n = text ? read_head(path, text, LOOK_BYTES) : 0, invalid = 0;
+    bool binary = n && memchr(text, '\0', n);
     for (size_t i = 0; i < n && !binary; i++) {
         i += utf8_valid_bytes(text + i, n - i);
         invalid += i < n;
     }
-    binary = binary || 10 * invalid > 3 * n;
-    file_map_close(&map);
-    return binary;
+    free(text);
+    return binary || 10 * invalid > 3 * n;
 }
 
 /* File names may contain control characters, and are printed on a terminal. */
@@ -384,26 +388,6 @@ void inputs_note(const struct inputs *texts, const struct progress *progress)
     if (binary > 1)
         snprintf(sentence + used, PATH_MAX, ", as do %zu more of the %zu files", binary - 1, texts->count);
     note(progress, true, sentence);
-}
-
-enum status inputs_each(const struct inputs *texts, text_visitor visit, void *context, struct err *err)
-{
-    uint64_t total = 0, before = 0;
-    struct stat st;
-    for (size_t i = 0; i < texts->count; i++)
-        if (stat(texts->paths[i], &st) == 0) total += (uint64_t)st.st_size;
-    for (size_t i = 0; i < texts->count; i++) {
-        struct file_map map = {0};
-        enum status status = file_map_open(texts->paths[i], &map, err);
-        if (status) return status;
-        status = visit(context, texts->paths[i], (const char *)map.data, map.size, before, total, err);
-        before += map.size;
-        file_map_close(&map);
-        if (status) return status;
-    }
-    if (before) return STATUS_OK;
-    return err_set(err, STATUS_FAILED, "%s: %s empty: there is nothing to learn from", texts->paths[0],
-                   texts->count > 1 ? "and the other files are all" : "is");
 }
 
 /* ---- from another folder ---- */

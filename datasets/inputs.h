@@ -6,10 +6,11 @@
  * A value, or a name, that exists as a path is that path, whatever characters it has; only a recipe takes
  * precedence over a file of its name ("./kjv" is the file). A folder means all regular files below it in
  * sorted order, except names with a leading dot. A file whose name ends with ".tok" or ".bin" is a token
- * file, any other is a text; a folder of token files may also contain .json files, which are ignored. Binary
- * files (a NUL in the first 8,000 bytes) among the texts of a folder or a pattern are skipped, also those
- * named .bin that do not begin like a token file. Token files and texts cannot be mixed, and no token file
- * may be named twice: its tokens would be both trained on and held out. */
+ * file, any other is a text (text_pieces.h); a folder of token files may also contain .json files, which are
+ * ignored. Binary files (a NUL in the first 8,000 bytes, decompressed where they are compressed) among the
+ * texts of a folder or a pattern are skipped, also those named .bin that do not begin like a token file.
+ * Token files and texts cannot be mixed, and no token file may be named twice: its tokens would be both
+ * trained on and held out. */
 #ifndef ANNEAL_DATASETS_INPUTS_H
 #define ANNEAL_DATASETS_INPUTS_H
 
@@ -47,12 +48,6 @@ enum status inputs_refuse_output(const struct inputs *inputs, const char *path, 
 /* Reports to `progress` the number of texts, if more than one, and warns of skipped binary files and of texts
  * that look binary: a NUL, or more than 30 % invalid UTF-8, in their first 64 KiB; it still reads these. */
 void inputs_note(const struct inputs *texts, const struct progress *progress);
-
-/* Maps the texts one after the other. `visit` gets each text, the bytes of all texts before it, and of all
- * texts. STATUS_FAILED if all are empty. */
-typedef enum status (*text_visitor)(void *context, const char *path, const char *text, size_t n,
-                                    uint64_t before, uint64_t total, struct err *err);
-enum status inputs_each(const struct inputs *texts, text_visitor visit, void *context, struct err *err);
 
 /* Makes every relative path in `value` absolute, so that it has the same meaning in any folder; recipes'
  * names stay. Returns false, with nothing changed, if that needs more than `size` bytes. */

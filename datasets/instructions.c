@@ -380,10 +380,11 @@ static enum status read_line(struct instruction_reader *r, const struct json_lin
     return status;
 }
 
-enum status instruction_reader_read(struct instruction_reader *r, const char *path, const char *text,
-                                    size_t n, const struct instruction_sink *sink, struct err *err)
+enum status instruction_reader_read(struct instruction_reader *r, const char *path, uint64_t line,
+                                    const char *text, size_t n, const struct instruction_sink *sink,
+                                    struct err *err)
 {
-    struct json_lines lines = {.path = path, .text = text, .n = n};
+    struct json_lines lines = {.path = path, .text = text, .n = n, .line = line};
     bool more;
     enum status status;
     while (!(status = json_lines_next(&lines, &more, err)) && more) {

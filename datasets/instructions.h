@@ -40,10 +40,11 @@ enum status instruction_reader_open(const struct chat_format *format, const stru
                                     struct instruction_reader **out, struct err *err);
 void instruction_reader_close(struct instruction_reader *reader); /* NULL is harmless */
 
-/* Passes the examples of a text of n bytes to the sink, which borrows them. STATUS_CORRUPT, STATUS_FAILED:
- * the message names `path` and the line. */
-enum status instruction_reader_read(struct instruction_reader *reader, const char *path, const char *text,
-                                    size_t n, const struct instruction_sink *sink, struct err *err);
+/* Passes the examples of a text of n bytes to the sink, which borrows them. `line`: lines of the file before
+ * the text. STATUS_CORRUPT, STATUS_FAILED: the message names `path` and the line. */
+enum status instruction_reader_read(struct instruction_reader *reader, const char *path, uint64_t line,
+                                    const char *text, size_t n, const struct instruction_sink *sink,
+                                    struct err *err);
 
 /* Conversations so far whose answers became examples of their own. */
 uint64_t instruction_reader_divided(const struct instruction_reader *reader);

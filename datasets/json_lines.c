@@ -31,7 +31,8 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
         lines->at += n + 1;
         lines->line++;
     } while (is_blank(line, n));
-    lines->object = json_loadb(line, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | (lines->any_text ? JSON_ALLOW_NUL : 0);
+    lines->object = json_loadb(line, n, flags, &problem);
     if (!lines->object)
         return err_set(err, STATUS_CORRUPT, "%s: line %" PRIu64 " column %d: %s (" JSON_LINES_RULE ")",
                        lines->path, lines->line, problem.column, problem.text);

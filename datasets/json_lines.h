@@ -17,6 +17,7 @@ struct json_lines {
     const char *path;      /* borrowed, for messages */
     const char *text;      /* n bytes, borrowed */
     size_t n, at;          /* `at`: where the next line begins */
+    bool any_text;         /* strings may hold U+0000 */
     uint64_t line;         /* of the newest object, from 1 */
     struct json_t *object; /* the newest one; owned, any JSON value */
 };

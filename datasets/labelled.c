@@ -317,7 +317,13 @@ enum status labelled_split(struct labelled *data, const char *value, double frac
 
 static enum status count_row(void *context, const struct labelled_row *row, struct err *err)
 {
-    return bpe_trainer_count(context, "", row->text, row->length, row->done, row->total, err);
+    struct text_piece piece = {.path = "",
+                               .text = row->text,
+                               .n = row->length,
+                               .before = row->done,
+                               .after = row->done,
+                               .total = row->total};
+    return bpe_trainer_count(context, &piece, err);
 }
 
 static enum status learn(const char *value, const char *text_column, int64_t size,
@@ -330,7 +336,7 @@ static enum status learn(const char *value, const char *text_column, int64_t siz
     if (!status) status = bpe_trainer_new((int)size, 1, progress, &trainer, err);
     for (size_t i = 0; !status && i < inputs.count; i++)
         status = labelled_file_each(inputs.paths[i], text_column, NULL, count_row, trainer, err);
-    if (!status) status = bpe_trainer_learn(trainer, out, err);
+    if (!status) status = bpe_trainer_learn(trainer, false, out, err);
     bpe_trainer_free(trainer);
     inputs_close(&inputs);
     return status;

@@ -13,6 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/json_lines.h"
+#include "datasets/text_file.h"
 
 enum { FIELD_MAX = 64 << 20, NAMES_SHOWN = 200 };
 
@@ -259,7 +260,8 @@ enum status labelled_file_each(const char *path, const char *text_column, const 
     struct reader r = {
         .path = path, .columns = {text_column, label_column}, .visit = visit, .context = context, .err = err};
     struct file_map map;
-    enum status status = file_map_open(path, &map, err);
+    enum status status = text_file_refuse_compressed(path, err);
+    if (!status) status = file_map_open(path, &map, err);
     if (status) return status;
     size_t mark = utf8_mark((const char *)map.data, map.size), n = map.size - mark;
     const char *text = (const char *)map.data + mark;

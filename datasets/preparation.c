@@ -22,6 +22,7 @@
 #include "datasets/bpe.h"
 #include "datasets/bpe_train.h"
 #include "datasets/crew.h"
+#include "datasets/text_file.h"
 #include "datasets/token_file.h"
 
 /* Part of every cache key: change it whenever text is turned into tokens differently. */
@@ -30,15 +31,26 @@
 
 enum { HASH_BYTES = 4 << 20, KEY_DIGITS = 32, STALE_SECONDS = 3600 };
 
+static const struct text_reading usual;
+
 /* ---- tokenizers ---- */
 
-static enum status learn(const struct inputs *texts, int vocab_size, const struct progress *progress,
-                         struct tokenizer **out, struct err *err)
+/* Whether documents end with a token, if the tokenizer has one. */
+static bool documents_end(const struct inputs *texts, const struct text_reading *reading)
+{
+    bool ends = reading->ends;
+    for (size_t i = 0; i < texts->count; i++) ends |= text_pieces_are_lines(texts->paths[i], reading);
+    return ends;
+}
+
+static enum status learn(const struct inputs *texts, int vocab_size, const struct text_reading *reading,
+                         const struct progress *progress, struct tokenizer **out, struct err *err)
 {
     struct bpe_trainer *trainer = NULL;
     enum status status = bpe_trainer_new(vocab_size, processors_usable(), progress, &trainer, err);
-    if (!status) status = inputs_each(texts, bpe_trainer_count, trainer, err);
-    if (!status) status = bpe_trainer_learn(trainer, out, err);
+    if (!status)
+        status = text_pieces_each(texts, 0, texts->count, reading, false, bpe_trainer_count, trainer, err);
+    if (!status) status = bpe_trainer_learn(trainer, documents_end(texts, reading), out, err);
     bpe_trainer_free(trainer);
     return status;
 }
@@ -57,9 +69,9 @@ static enum status check_name(const char *path, const char *end, const char *wha
     return err_set(err, STATUS_USAGE, "%s: the name of a %s file ends with %s", path, what, end);
 }
 
-enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const char *path, const struct progress *progress, struct tokenizer **out,
-                                   struct err *err)
+enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size,
+                                   const struct text_reading *reading, const char *cache, const char *path,
+                                   const struct progress *progress, struct tokenizer **out, struct err *err)
 {
     struct inputs texts = {0};
     enum status status = check_name(path, ".json", "tokenizer", err);
@@ -70,7 +82,7 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
                          "%s: the file exists already (name another one: runs may depend on this tokenizer)",
                          path);
     if (!status) inputs_note(&texts, progress);
-    if (!status) status = learn(&texts, vocab_size, progress, out, err);
+    if (!status) status = learn(&texts, vocab_size, reading ? reading : &usual, progress, out, err);
     inputs_close(&texts);
     return status;
 }
@@ -82,18 +94,23 @@ struct encoding {
     struct token_writer writer, runs; /* the second of conversations */
     char runs_path[PATH_MAX];
     struct instruction_reader *reader; /* of conversations; NULL: plain texts */
+    const struct text_reading *reading;
     const struct progress *progress;
-    uint64_t before, total, reported;               /* bytes of text */
+    const struct text_piece *piece; /* that the calling thread encodes, from its byte `from` on */
+    size_t from;
+    uint64_t bytes;                                 /* of texts */
+    uint64_t reported, total;                       /* bytes of files */
+    int64_t end;                                    /* the token that ends documents; -1: none */
     struct crew *crew;                              /* encodes plain texts; NULL: the calling thread does */
     struct bpe_encoder *encoders[CREW_THREADS_MAX]; /* of the crew's threads; NULL until needed */
 };
 
+/* `done`: bytes of files. */
 static enum status report_encoded(struct encoding *e, uint64_t done, struct err *err)
 {
-    uint64_t now = e->before + done, every = e->total / 2000;
-    if (now - e->reported < every && now < e->total) return STATUS_OK;
-    e->reported = now;
-    if (progress_report(e->progress, "encoding", "bytes", now, e->total)) return STATUS_OK;
+    if (done - e->reported < e->total / 2000 && done < e->total) return STATUS_OK;
+    e->reported = done;
+    if (progress_report(e->progress, "encoding", "bytes", done, e->total)) return STATUS_OK;
     return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding (nothing was saved)");
 }
 
@@ -102,7 +119,7 @@ static enum status take_tokens(void *context, const uint32_t *ids, size_t count,
 {
     struct encoding *e = context;
     enum status status = token_writer_append(&e->writer, ids, count, err);
-    return status ? status : report_encoded(e, done, err);
+    return status ? status : report_encoded(e, text_piece_done(e->piece, e->from + done), err);
 }
 
 static enum status take_example(void *context, const struct instruction_example *example, struct err *err)
@@ -112,15 +129,25 @@ static enum status take_example(void *context, const struct instruction_example 
     enum status status = token_writer_append(&e->writer, example->tokens, example->token_count, err);
     if (!status) status = token_writer_append(&e->runs, &count, 1, err);
     if (!status) status = token_writer_append(&e->runs, example->runs, example->run_count, err);
-    return status ? status : report_encoded(e, example->done, err);
+    return status ? status : report_encoded(e, text_piece_done(e->piece, example->done), err);
 }
 
-static enum status encode_here(struct encoding *e, const char *path, const char *text, size_t n,
-                               struct err *err)
+static enum status end_document(struct encoding *e, struct err *err)
+{
+    uint32_t end = (uint32_t)e->end;
+    return token_writer_append(&e->writer, &end, 1, err);
+}
+
+/* Encodes n bytes from `from` on. */
+static enum status encode_here(struct encoding *e, const struct text_piece *piece, size_t from, size_t n,
+                               bool ends, struct err *err)
 {
     struct token_sink sink = {take_tokens, e};
-    enum status status = tokenizer_encode_stream(e->tokenizer, text, n, &sink, err);
-    return status == STATUS_FAILED ? err_prefix(err, "%s", path) : status;
+    e->piece = piece;
+    e->from = from;
+    enum status status = tokenizer_encode_stream(e->tokenizer, piece->text + from, n, &sink, err);
+    if (status == STATUS_FAILED) return err_prefix(err, "%s", piece->path);
+    return status || !ends ? status : end_document(e, err);
 }
 
 /* ---- encoding in several threads ---- */
@@ -152,8 +179,9 @@ static enum status take_part(void *context, const struct crew_part *part, void *
 {
     struct encoding *e = context;
     const struct token_list *list = result;
-    e->before = 0;
-    return take_tokens(e, list->ids, list->count, part->done, err);
+    enum status status = token_writer_append(&e->writer, list->ids, list->count, err);
+    if (!status && part->ends) status = end_document(e, err);
+    return status ? status : report_encoded(e, part->done, err);
 }
 
 static void discard_part(void *result)
@@ -162,12 +190,17 @@ static void discard_part(void *result)
     free(result);
 }
 
+static bool is_bytes(const struct tokenizer *tokenizer)
+{
+    return strcmp(tokenizer_kind(tokenizer), "bytes") == 0;
+}
+
+/* Bytes are encoded as quickly as they are written. */
 static enum status open_crew(struct encoding *e, struct err *err)
 {
     struct crew_job job = {e, encode_part, take_part, discard_part};
     int threads = processors_usable();
-    bool quick = strcmp(tokenizer_kind(e->tokenizer), "bytes") == 0; /* as quick as it is written */
-    return threads < 2 || quick ? STATUS_OK : crew_open(&job, threads, &e->crew, err);
+    return threads < 2 || is_bytes(e->tokenizer) ? STATUS_OK : crew_open(&job, threads, &e->crew, err);
 }
 
 static void close_crew(struct encoding *e)
@@ -177,34 +210,49 @@ static void close_crew(struct encoding *e)
 }
 
 /* A text that must not be cut is one part. */
-static enum status encode_parts(struct encoding *e, const char *path, const char *text, size_t n,
+static enum status encode_parts(struct encoding *e, const struct text_piece *piece, bool ends,
                                 struct err *err)
 {
     enum status status = STATUS_OK;
-    uint64_t before = e->before;
     bool divides = bpe_divides(tokenizer_bpe(e->tokenizer));
-    for (size_t at = 0, length; at < n && !status; at += length) {
-        length = divides ? crew_cut(text + at, n - at) : n;
-        struct crew_part part = {path, text + at, length, before + at + length};
-        if (length <= CREW_PART_MAX) {
+    for (size_t at = 0, length; at < piece->n && !status; at += length) {
+        length = divides ? crew_cut(piece->text + at, piece->n - at) : piece->n;
+        bool last = ends && at + length == piece->n;
+        struct crew_part part = {piece->path, piece->text + at, length, text_piece_done(piece, at + length),
+                                 last};
+        if (length <= CREW_PART_MAX)
             status = crew_give(e->crew, &part, err);
-        } else if (!(status = crew_finish(e->crew, err))) {
-            e->before = before + at;
-            status = encode_here(e, path, text + at, length, err);
-        }
+        else if (!(status = crew_finish(e->crew, err)))
+            status = encode_here(e, piece, at, length, last, err);
     }
     return status;
 }
 
-static enum status encode_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
-                               uint64_t total, struct err *err)
+static enum status encode_plain(struct encoding *e, const struct text_piece *piece, bool ends,
+                                struct err *err)
+{
+    return e->crew ? encode_parts(e, piece, ends, err) : encode_here(e, piece, 0, piece->n, ends, err);
+}
+
+/* A line of JSONL ends somehow: without such a token, with a line feed. */
+static enum status encode_text(void *context, const struct text_piece *piece, struct err *err)
 {
     struct encoding *e = context;
     struct instruction_sink examples = {take_example, e};
-    e->before = before;
-    e->total = total;
-    if (e->reader) return instruction_reader_read(e->reader, path, text, n, &examples, err);
-    return e->crew ? encode_parts(e, path, text, n, err) : encode_here(e, path, text, n, err);
+    bool ends = piece->n && piece->ends && (piece->is_line || e->reading->ends);
+    e->piece = piece;
+    e->total = piece->total;
+    e->bytes += piece->n;
+    if (e->reader)
+        return instruction_reader_read(e->reader, piece->path, piece->line, piece->text, piece->n, &examples,
+                                       err);
+    enum status status = encode_plain(e, piece, ends && e->end >= 0, err);
+    if (status || !ends || e->end >= 0 || piece->text[piece->n - 1] == '\n') return status;
+    struct text_piece feed = *piece;
+    feed.text = "\n";
+    feed.n = 1;
+    feed.before = feed.after;
+    return encode_plain(e, &feed, false, err);
 }
 
 /* The tokenizer's name in token files: the word that named it, or the file name of a longer path. */
@@ -243,19 +291,33 @@ static enum status close_conversations(struct encoding *e, struct err *err)
     return token_writer_commit(&e->runs, &sidecar, err);
 }
 
+static enum status refuse_without_end(const char *word, struct err *err)
+{
+    return err_set(err, STATUS_USAGE,
+                   "%.200s: this tokenizer has no token that ends a document, such as " TOKENIZER_END
+                   " (bpe:N with N of 257 and more learns one)",
+                   word);
+}
+
 /* Writes path, path.json and summary->tokenizer_path, and for conversations runs.tok next to them. `opened`
  * is the tokenizer; NULL: learns the one of `word` from the text. */
 static enum status encode(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                          const struct chat_format *format, const char *path, const struct progress *progress,
-                          struct corpus_summary *summary, struct err *err)
+                          const struct text_reading *reading, const char *path,
+                          const struct progress *progress, struct corpus_summary *summary, struct err *err)
 {
     struct tokenizer *learned = NULL;
-    struct encoding work = {.progress = progress};
+    struct encoding work = {.progress = progress, .reading = reading};
     const char *tokenizer_path = summary->tokenizer_path, *last = strrchr(tokenizer_path, '/');
     enum status status = STATUS_OK;
-    if (!opened && (status = learn(texts, (int)tokenizer_learned_size(word), progress, &learned, err)))
+    if (!opened &&
+        (status = learn(texts, (int)tokenizer_learned_size(word), reading, progress, &learned, err)))
         return status;
     work.tokenizer = opened ? opened : learned;
+    work.end = tokenizer_end(work.tokenizer);
+    if (reading->ends && work.end < 0) {
+        tokenizer_close(learned);
+        return refuse_without_end(word, err);
+    }
     summary->files = texts->count;
     summary->vocab_size = tokenizer_vocab_size(work.tokenizer);
     struct token_sidecar sidecar = {.tokenizer = sidecar_name(word),
@@ -263,14 +325,16 @@ static enum status encode(const struct inputs *texts, const char *word, const st
                                     .vocab_size = (uint32_t)summary->vocab_size,
                                     .tokenizer_checksum = tokenizer_checksum(work.tokenizer)};
     bool replaced = file_exists(tokenizer_path);
+    const struct chat_format *format = reading->conversations;
+    bool whole = !is_bytes(work.tokenizer) && !bpe_divides(tokenizer_bpe(work.tokenizer));
     status = token_writer_open(&work.writer, path, err);
     if (!status) status = format ? open_conversations(&work, format, path, err) : open_crew(&work, err);
-    if (!status) status = inputs_each(texts, encode_text, &work, err);
+    if (!status) status = text_pieces_each(texts, 0, texts->count, reading, whole, encode_text, &work, err);
     if (!status && work.crew) status = crew_finish(work.crew, err);
     if (!status && format) status = close_conversations(&work, err);
     if (!status) status = tokenizer_save_json(work.tokenizer, tokenizer_path, err);
     if (!status) {
-        summary->text_bytes = work.total;
+        summary->text_bytes = work.bytes;
         summary->tokens = work.writer.count;
         status = token_writer_commit(&work.writer, &sidecar, err);
         if (status && !replaced) unlink(tokenizer_path);
@@ -283,9 +347,9 @@ static enum status encode(const struct inputs *texts, const char *word, const st
     return status;
 }
 
-enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer, const char *cache,
-                           const char *path, const struct progress *progress, struct corpus_summary *out,
-                           struct err *err)
+enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer,
+                           const struct text_reading *reading, const char *cache, const char *path,
+                           const struct progress *progress, struct corpus_summary *out, struct err *err)
 {
     struct inputs texts = {0};
     struct tokenizer *opened = NULL;
@@ -300,7 +364,8 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
     const char *outputs[] = {path, sidecar, out->tokenizer_path};
     for (int i = 0; !status && i < 3; i++) status = inputs_refuse_output(&texts, outputs[i], err);
     if (!status) inputs_note(&texts, progress);
-    if (!status) status = encode(&texts, tokenizer, opened, NULL, path, progress, out, err);
+    if (!status)
+        status = encode(&texts, tokenizer, opened, reading ? reading : &usual, path, progress, out, err);
     inputs_close(&texts);
     tokenizer_close(opened);
     return status;
@@ -310,20 +375,22 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
 
 struct hashing {
     XXH3_state_t *state;
+    const struct text_reading *reading;
     const struct progress *progress;
 };
 
-static enum status hash_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
-                             uint64_t total, struct err *err)
+static enum status hash_file(void *context, const struct text_piece *file, struct err *err)
 {
     struct hashing *h = context;
-    uint64_t size = n;
-    (void)path;
+    uint64_t size = file->n;
+    const char *key = h->reading->text_key ? h->reading->text_key : "text";
+    if (text_file_compressed(file->path)) XXH3_128bits_update(h->state, "compressed", sizeof "compressed");
+    if (text_pieces_are_lines(file->path, h->reading)) XXH3_128bits_update(h->state, key, strlen(key) + 1);
     XXH3_128bits_update(h->state, &size, sizeof size);
-    for (size_t done = 0, part; done < n; done += part) {
-        part = n - done < HASH_BYTES ? n - done : HASH_BYTES;
-        XXH3_128bits_update(h->state, text + done, part);
-        if (!progress_report(h->progress, "checking", "bytes", before + done + part, total))
+    for (size_t done = 0, part; done < file->n; done += part) {
+        part = file->n - done < HASH_BYTES ? file->n - done : HASH_BYTES;
+        XXH3_128bits_update(h->state, file->text + done, part);
+        if (!progress_report(h->progress, "checking", "bytes", file->before + done + part, file->total))
             return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
     }
     return STATUS_OK;
@@ -340,18 +407,19 @@ static void hash_format(XXH3_state_t *state, const struct chat_format *format)
 }
 
 enum status corpus_cache_find(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct chat_format *format, const char *cache,
+                              const struct text_reading *reading, const char *cache,
                               const struct progress *progress, char folder[PATH_MAX], struct err *err)
 {
-    struct hashing work = {XXH3_createState(), progress};
+    struct hashing work = {XXH3_createState(), reading, progress};
     if (!work.state) return err_no_memory(err, "checking the corpus");
     uint64_t made_with[2] = {opened ? tokenizer_checksum(opened) : 0,
                              opened ? 0 : (uint64_t)tokenizer_learned_size(word)};
     XXH3_128bits_reset(work.state);
     XXH3_128bits_update(work.state, CACHE_FORMAT, sizeof CACHE_FORMAT);
     XXH3_128bits_update(work.state, made_with, sizeof made_with);
-    if (format) hash_format(work.state, format);
-    enum status status = inputs_each(texts, hash_text, &work, err);
+    if (reading->conversations) hash_format(work.state, reading->conversations);
+    if (reading->ends) XXH3_128bits_update(work.state, TOKENIZER_END, sizeof TOKENIZER_END);
+    enum status status = text_pieces_of_files(texts, hash_file, &work, err);
     XXH128_hash_t key = XXH3_128bits_digest(work.state);
     XXH3_freeState(work.state);
     if (status) return status;
@@ -410,7 +478,7 @@ static int enter(const char *cache)
 }
 
 enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct chat_format *format, const char *folder,
+                              const struct text_reading *reading, const char *folder,
                               bool (*is_good)(const char *folder, bool conversations),
                               const struct progress *progress, struct err *err)
 {
@@ -427,9 +495,9 @@ enum status corpus_cache_make(const struct inputs *texts, const char *word, cons
         return status;
     int entered = enter(cache);
     status = file_make_folders(making, err);
-    if (!status) status = encode(texts, word, opened, format, path, progress, &summary, err);
+    if (!status) status = encode(texts, word, opened, reading, path, progress, &summary, err);
     if (!status && rename(making, folder) != 0 &&
-        !is_good(folder, format)) { /* is_good: another process was faster */
+        !is_good(folder, reading->conversations)) { /* is_good: another process was faster */
         status = file_remove_tree(folder, err);
         if (!status && rename(making, folder) != 0)
             status =

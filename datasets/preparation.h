@@ -15,6 +15,7 @@
 #include "core/base/err.h"
 #include "datasets/inputs.h"
 #include "datasets/instructions.h"
+#include "datasets/text_pieces.h"
 #include "datasets/tokenizer.h"
 
 /* The result of a preparation. */
@@ -29,30 +30,32 @@ enum status preparation_open_tokenizer(const char *word, struct tokenizer **out,
 
 /* Prepares text inputs (files, folders, recipes) as `path`, which ends with ".tok", next to its sidecar
  * "PATH.json" and "NAME.tokenizer.json". `tokenizer` is "bytes", "bpe:N" or the path of a tokenizer.json.
- * Nothing is half-written on failure; replacing an input is STATUS_USAGE. */
-enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer, const char *cache,
-                           const char *path, const struct progress *progress, struct corpus_summary *out,
-                           struct err *err);
+ * `reading`, of texts: NULL is as in text_pieces.h. Documents that end with a token get tokenizer_end; where
+ * the tokenizer has none, lines of JSONL end with a line feed, and reading->ends is STATUS_USAGE. Nothing is
+ * half-written on failure; replacing an input is STATUS_USAGE. */
+enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer,
+                           const struct text_reading *reading, const char *cache, const char *path,
+                           const struct progress *progress, struct corpus_summary *out, struct err *err);
 
-/* Learns a BPE of vocab_size tokens from text inputs, for `anneal tokenizer train`. `path` is where the
- * caller will write it; STATUS_USAGE before any work unless it ends with ".json", is not an input and does
- * not exist. */
-enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
-                                   const char *path, const struct progress *progress, struct tokenizer **out,
-                                   struct err *err);
+/* Learns a BPE of vocab_size tokens from text inputs, for `anneal tokenizer train`; with TOKENIZER_END if one
+ * of them is JSONL, or for reading->ends. `path` is where the caller will write it; STATUS_USAGE before any
+ * work unless it ends with ".json", is not an input and does not exist. */
+enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size,
+                                   const struct text_reading *reading, const char *cache, const char *path,
+                                   const struct progress *progress, struct tokenizer **out, struct err *err);
 
 /* ---- the cache ---- */
 
 /* The folder of these texts with the tokenizer `opened`, or for "bpe:N" with one to be learned. May not
- * exist. `format`: of conversations; NULL: plain texts. */
+ * exist. */
 enum status corpus_cache_find(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct chat_format *format, const char *cache,
+                              const struct text_reading *reading, const char *cache,
                               const struct progress *progress, char folder[PATH_MAX], struct err *err);
 
 /* Encodes texts into that folder, and removes leftovers of killed processes unless another process is
  * writing. If another process has created the folder meanwhile, it is kept if `is_good` accepts it. */
 enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct chat_format *format, const char *folder,
+                              const struct text_reading *reading, const char *folder,
                               bool (*is_good)(const char *folder, bool conversations),
                               const struct progress *progress, struct err *err);
 

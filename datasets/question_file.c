@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datasets/text_file.h"
+
 enum status question_file_open(const char *path, struct question_file *file, struct err *err)
 {
     *file = (struct question_file){.lines.path = path};
-    enum status status = file_map_open(path, &file->map, err);
+    enum status status = text_file_refuse_compressed(path, err);
+    if (!status) status = file_map_open(path, &file->map, err);
     file->lines.n = file->map.size;
     return status;
 }

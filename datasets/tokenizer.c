@@ -196,6 +196,18 @@ enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const voi
     return status;
 }
 
+int64_t tokenizer_end(const struct tokenizer *tokenizer)
+{
+    static const char *const names[] = {TOKENIZER_END, "<|end_of_text|>", "</s>", "<eos>"};
+    const struct bpe *bpe = tokenizer_bpe(tokenizer);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        for (size_t i = 0; i < bpe->added_count; i++)
+            if (bpe->added[i].n == strlen(names[k]) &&
+                memcmp(bpe->added[i].content, names[k], bpe->added[i].n) == 0)
+                return bpe->added[i].id;
+    return -1;
+}
+
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
 {
     const struct bpe *bpe = tokenizer_bpe(tokenizer);

@@ -70,6 +70,12 @@ enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const voi
  * spread over several ids. */
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, size_t *n);
 
+/* The token that ends a document: one of the names that models have for it, "<|endoftext|>" (GPT-2, Qwen, and
+ * those that anneal learns), "<|end_of_text|>" (Llama 3), "</s>" (Llama 2, Mistral) or "<eos>", as an added
+ * token; -1: there is none. */
+#define TOKENIZER_END "<|endoftext|>"
+int64_t tokenizer_end(const struct tokenizer *tokenizer);
+
 /* Whether the id is a control token, such as one that ends a text, and not part of the text itself. */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
 

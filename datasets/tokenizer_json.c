@@ -266,7 +266,7 @@ static json_t *model_of(const struct bpe *bpe)
     byte_alphabet_init(&alphabet);
     const char **spelled = arena_alloc_array(&arena, bpe->vocab_size, sizeof *spelled);
     bool ok = spelled && vocab && merges;
-    for (size_t id = 0; ok && id < bpe->vocab_size; id++)
+    for (size_t id = 0; ok && id < bpe->vocab_size - bpe->added_count; id++)
         ok = (spelled[id] = spell(&arena, &alphabet, &bpe->tokens[id])) &&
              json_object_set_new(vocab, spelled[id], json_integer((json_int_t)id)) == 0;
     for (size_t i = 0; ok && i < bpe->merge_count; i++)
@@ -283,18 +283,37 @@ static json_t *model_of(const struct bpe *bpe)
     return model;
 }
 
+/* A learned one has its added tokens at the end of the vocabulary. */
+static json_t *added_of(const struct bpe *bpe)
+{
+    json_t *list = json_array();
+    bool ok = list;
+    for (size_t i = 0; ok && i < bpe->added_count; i++) {
+        const struct added_token *t = &bpe->added[i];
+        ok = json_array_append_new(list,
+                                   json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)t->id,
+                                             "content", t->content, t->n, "single_word", t->single_word,
+                                             "lstrip", t->lstrip, "rstrip", t->rstrip, "normalized",
+                                             t->normalized, "special", t->special)) == 0;
+    }
+    if (ok) return list;
+    json_decref(list);
+    return NULL;
+}
+
 enum status tokenizer_json_write(const struct bpe *bpe, char **out, struct err *err)
 {
-    json_t *model = model_of(bpe), *root = NULL;
-    if (model)
+    json_t *model = model_of(bpe), *added = added_of(bpe), *root = NULL;
+    if (model && added)
         root =
-            json_pack("{s:s, s:n, s:n, s:[], s:n, s:{s:s, s:b, s:b, s:b}, s:n, s:{s:s, s:b, s:b, s:b}, s:O}",
-                      "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
+            json_pack("{s:s, s:n, s:n, s:O, s:n, s:{s:s, s:b, s:b, s:b}, s:n, s:{s:s, s:b, s:b, s:b}, s:O}",
+                      "version", "1.0", "truncation", "padding", "added_tokens", added, "normalizer",
                       "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
                       "use_regex", bpe->pattern_count > 0, "post_processor", "decoder", "type", "ByteLevel",
                       "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model", model);
     *out = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(model);
+    json_decref(added);
     json_decref(root);
     return *out ? STATUS_OK : err_no_memory(err, "writing the tokenizer");
 }

@@ -179,7 +179,7 @@ static void note_examples(const struct language_model *m, char *buf, size_t size
 
 static void lm_note(const struct task_data *data, char *buf, size_t size)
 {
-    static const char *const endings[] = {".jsonl", ".csv", ".tsv"};
+    static const char *const endings[] = {".csv", ".tsv"};
     const char *train = data->config->data.train;
     *buf = '\0';
     if (data->corpus->runs) {
@@ -190,8 +190,8 @@ static void lm_note(const struct task_data *data, char *buf, size_t size)
         if (text_ends_with(train, endings[i]))
             snprintf(
                 buf, size,
-                "a %s file is learned as it stands, with its marks and names (data.format = instructions "
-                "or labels reads what it holds)",
+                "a %s file is learned as it stands, with its marks and names (data.format = labels reads "
+                "what it holds)",
                 endings[i]);
 }
 

@@ -45,8 +45,10 @@ static void run_learn(struct bench *bench)
     tokenizer_close(bench->tokenizer);
     bench->tokenizer = NULL;
     stop_on(bpe_trainer_new(VOCAB, 1, NULL, &trainer, &err), &err);
-    stop_on(bpe_trainer_count(trainer, "", bench->text, bench->n, 0, bench->n, &err), &err);
-    stop_on(bpe_trainer_learn(trainer, &bench->tokenizer, &err), &err);
+    struct text_piece text = {
+        .path = "", .text = bench->text, .n = bench->n, .after = bench->n, .total = bench->n};
+    stop_on(bpe_trainer_count(trainer, &text, &err), &err);
+    stop_on(bpe_trainer_learn(trainer, false, &bench->tokenizer, &err), &err);
     bpe_trainer_free(trainer);
 }
 

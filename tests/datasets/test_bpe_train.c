@@ -7,14 +7,21 @@
 #include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
+static enum status count(struct bpe_trainer *trainer, const char *text, size_t n, size_t total,
+                         struct err *err)
+{
+    struct text_piece piece = {.path = "", .text = text, .n = n, .after = n, .total = total};
+    return bpe_trainer_count(trainer, &piece, err);
+}
+
 static struct tokenizer *learn(const char *text, size_t n, int vocab_size)
 {
     struct bpe_trainer *trainer = NULL;
     struct tokenizer *tokenizer = NULL;
     struct err err = {0};
     assert_ok(bpe_trainer_new(vocab_size, 1, NULL, &trainer, &err), &err);
-    assert_ok(bpe_trainer_count(trainer, "", text, n, 0, n, &err), &err);
-    assert_ok(bpe_trainer_learn(trainer, &tokenizer, &err), &err);
+    assert_ok(count(trainer, text, n, n, &err), &err);
+    assert_ok(bpe_trainer_learn(trainer, false, &tokenizer, &err), &err);
     bpe_trainer_free(trainer);
     return tokenizer;
 }
@@ -144,10 +151,10 @@ TEST_CASE(counting_in_parts_is_counting_at_once)
     for (char *line = text; *line;) {
         char *end = strchr(line, '\n');
         while (end[1] == '\n') end++; /* runs of newlines are one piece */
-        assert_ok(bpe_trainer_count(trainer, "", line, (size_t)(end + 1 - line), 0, n, &err), &err);
+        assert_ok(count(trainer, line, (size_t)(end + 1 - line), n, &err), &err);
         line = end + 1;
     }
-    assert_ok(bpe_trainer_learn(trainer, &parts, &err), &err);
+    assert_ok(bpe_trainer_learn(trainer, false, &parts, &err), &err);
     assert_int_equal(tokenizer_checksum(parts), tokenizer_checksum(once));
     bpe_trainer_free(trainer);
     tokenizer_close(once);
@@ -238,8 +245,8 @@ TEST_CASE(learning_can_be_interrupted_at_every_report)
         struct err err = {0};
         patience = (struct patience){.left = left};
         assert_ok(bpe_trainer_new(400, 1, &progress, &trainer, &err), &err);
-        status = bpe_trainer_count(trainer, "", text, n, 0, n, &err);
-        if (!status) status = bpe_trainer_learn(trainer, &tokenizer, &err);
+        status = count(trainer, text, n, n, &err);
+        if (!status) status = bpe_trainer_learn(trainer, false, &tokenizer, &err);
         assert_true(status == STATUS_INTERRUPTED || status == STATUS_OK);
         assert_int_equal(tokenizer == NULL, status != STATUS_OK);
         tokenizer_close(tokenizer);

@@ -381,7 +381,7 @@ TEST_CASE(a_token_file_brings_its_tokenizer)
         struct corpus corpus = {0};
         struct corpus_summary summary;
         struct err err = {0};
-        assert_ok(corpus_prepare(inputs, 2, words[i], cache, path, NULL, &summary, &err), &err);
+        assert_ok(corpus_prepare(inputs, 2, words[i], NULL, cache, path, NULL, &summary, &err), &err);
         assert_int_equal(summary.files, 2);
         assert_int_equal(summary.text_bytes, 2 * n);
         assert_true(file_exists(summary.tokenizer_path));
@@ -407,7 +407,7 @@ TEST_CASE(a_token_file_without_its_tokenizer_still_opens)
     struct corpus corpus = {0};
     struct corpus_summary summary;
     struct err err = {0};
-    assert_ok(corpus_prepare(&input, 1, "bpe:280", cache, path, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&input, 1, "bpe:280", NULL, cache, path, NULL, &summary, &err), &err);
     assert_int_equal(unlink(summary.tokenizer_path), 0);
     assert_ok(corpus_open(path, "bpe:2048", NULL, cache, NULL, &corpus, &err), &err);
     assert_null(corpus.tokenizer);
@@ -429,22 +429,23 @@ TEST_CASE(preparing_writes_three_files_or_none)
     struct corpus_summary summary;
     struct err err = {0};
     assert_ok(file_make_folders(folder, &err), &err);
-    assert_int_equal(corpus_prepare(inputs, 2, "bytes", cache, path, NULL, &summary, &err), STATUS_NOT_FOUND);
+    assert_int_equal(corpus_prepare(inputs, 2, "bytes", NULL, cache, path, NULL, &summary, &err),
+                     STATUS_NOT_FOUND);
     assert_int_equal(
-        corpus_prepare(inputs, 1, "bytes", cache, scratch_path("out/x.txt"), NULL, &summary, &err),
+        corpus_prepare(inputs, 1, "bytes", NULL, cache, scratch_path("out/x.txt"), NULL, &summary, &err),
         STATUS_USAGE);
     assert_non_null(strstr(err.text, ".tok"));
     assert_int_equal(
-        corpus_prepare(inputs, 1, "bytes", cache, scratch_path("absent/x.tok"), NULL, &summary, &err),
+        corpus_prepare(inputs, 1, "bytes", NULL, cache, scratch_path("absent/x.tok"), NULL, &summary, &err),
         STATUS_NOT_FOUND);
     for (int left = 0; left < 6; left++) {
         struct watcher watcher = {.left = left};
         struct progress progress = {.report = watch, .context = &watcher};
-        assert_int_equal(corpus_prepare(inputs, 1, "bpe:400", cache, path, &progress, &summary, &err),
+        assert_int_equal(corpus_prepare(inputs, 1, "bpe:400", NULL, cache, path, &progress, &summary, &err),
                          STATUS_INTERRUPTED);
         assert_int_equal(scratch_entries(folder), 0);
     }
-    assert_ok(corpus_prepare(inputs, 1, "bpe:400", cache, path, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(inputs, 1, "bpe:400", NULL, cache, path, NULL, &summary, &err), &err);
     assert_int_equal(scratch_entries(folder), 3);
 }
 

@@ -48,7 +48,7 @@ static enum status give_all(struct work *work, int threads, struct err *err)
     enum status status = crew_open(&job, threads, &crew, err);
     for (uint64_t i = 1; i <= 1000 && !status; i++) {
         char text = (char)i;
-        struct crew_part part = {"a text", &text, 1, i};
+        struct crew_part part = {.path = "a text", .text = &text, .n = 1, .done = i};
         status = crew_give(crew, &part, err);
     }
     if (!status) status = crew_finish(crew, err);
@@ -270,7 +270,7 @@ static char *prepare(const char *folder, const char *tokenizer, const char *thre
     char path[512];
     setenv("OMP_NUM_THREADS", threads, 1);
     snprintf(path, sizeof path, "%s-%s.tok", folder, threads);
-    assert_ok(corpus_prepare(&folder, 1, tokenizer, NULL, path, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&folder, 1, tokenizer, NULL, NULL, path, NULL, &summary, &err), &err);
     unsetenv("OMP_NUM_THREADS");
     assert_int_equal(summary.files, 30);
     return scratch_read(path, n);

@@ -232,19 +232,20 @@ TEST_CASE(files_of_one_tokenizer_are_mixed_and_of_two_are_not)
     char value[3 * PATH_MAX];
     snprintf(value, sizeof value, "%s,%s,%s", last, one, two);
     scratch_tok(last, ids, 12); /* without a sidecar: taken on trust */
-    assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, one, NULL, &summary, &err), &err);
-    assert_ok(corpus_prepare(&input, 1, summary.tokenizer_path, cache, two, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&input, 1, "bpe:300", NULL, cache, one, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&input, 1, summary.tokenizer_path, NULL, cache, two, NULL, &summary, &err),
+              &err);
     open_corpus(value, "bpe:2048", &corpus);
     assert_int_equal(corpus.tokens, 2 * summary.tokens + 12);
     assert_int_equal(corpus.vocab_size, 300);
     assert_int_equal(tokenizer_vocab_size(corpus.tokenizer), 300);
     assert_string_equal(corpus.files[0].path, last);
     corpus_close(&corpus);
-    assert_ok(corpus_prepare(&input, 1, "bpe:301", cache, two, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&input, 1, "bpe:301", NULL, cache, two, NULL, &summary, &err), &err);
     assert_int_equal(corpus_open(value, "bpe:2048", NULL, cache, NULL, &corpus, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "two.tok: was prepared with another tokenizer (bpe:301) than"));
     scratch_tok(last, (uint32_t[]){1, 300}, 2);
-    assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, two, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&input, 1, "bpe:300", NULL, cache, two, NULL, &summary, &err), &err);
     assert_int_equal(corpus_open(value, "bpe:2048", NULL, cache, NULL, &corpus, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "zz.tok: token 1 has the id 300, but the vocabulary has 300"));
 }
@@ -367,10 +368,12 @@ TEST_CASE(validation_tokens_must_fit_the_corpus)
     assert_int_equal(corpus_open_validation(&corpus, SAMPLE, NULL, cache, NULL, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "is text, which needs a tokenizer"));
     corpus_close(&corpus);
-    assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, scratch_path("t300.tok"), NULL, &summary, &err),
-              &err);
-    assert_ok(corpus_prepare(&input, 1, "bpe:299", cache, scratch_path("t299.tok"), NULL, &summary, &err),
-              &err);
+    assert_ok(
+        corpus_prepare(&input, 1, "bpe:300", NULL, cache, scratch_path("t300.tok"), NULL, &summary, &err),
+        &err);
+    assert_ok(
+        corpus_prepare(&input, 1, "bpe:299", NULL, cache, scratch_path("t299.tok"), NULL, &summary, &err),
+        &err);
     open_corpus(scratch_path("t300.tok"), "bpe:2048", &corpus);
     assert_int_equal(corpus_open_validation(&corpus, scratch_path("t299.tok"), NULL, cache, NULL, &err),
                      STATUS_USAGE);

@@ -51,7 +51,7 @@ static enum status read_text(const char *template, json_t *texts, const char *to
     assert_ok(tokenizer_open(path, &tokenizer, err), err);
     assert_ok(instruction_reader_open(&format, tokenizer, &reader, err), err);
     chat_format_release(&format);
-    enum status status = instruction_reader_read(reader, "x.jsonl", text, strlen(text), &sink, err);
+    enum status status = instruction_reader_read(reader, "x.jsonl", 0, text, strlen(text), &sink, err);
     instruction_reader_close(reader);
     tokenizer_close(tokenizer);
     return status;

@@ -136,6 +136,8 @@ before_example() {
                 --train.batch_size=2 --train.seq_len=32 --model.hidden_dim=32 --model.num_layers=2 --progress none ;;
         'anneal model export latest '*) anneal train my.ini --name exported --progress none ;;
         'anneal evaluate latest '*) anneal train my.ini --name trained --progress none ;;
+        'anneal data prepare pages.jsonl.gz code/'*)
+            mkdir -p code && cp books/exodus.txt code/a.c && printf '{"content": "In the beginning."}\n' | gzip >pages.jsonl.gz ;;
         'anneal evaluate ~'*) mkdir -p ~/models && cp -r Qwen3-0.6B ~/models/tiny-llama && suffix='--batches 2' ;;
         'anneal data prepare more.txt '*) cp notes.txt more.txt ;;
     esac

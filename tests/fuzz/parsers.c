@@ -279,7 +279,7 @@ PARSER(instructions)
         tokenizer_open_bytes(&tokenizer, &err))
         abort();
     if (!instruction_reader_open(&format, tokenizer, &reader, &err)) {
-        instruction_reader_read(reader, "t", (const char *)bytes, n, &sink, &err);
+        instruction_reader_read(reader, "t", 0, (const char *)bytes, n, &sink, &err);
         instruction_reader_close(reader);
     }
     json_decref(format.texts);

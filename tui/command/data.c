@@ -20,9 +20,9 @@
 enum { TOP_TOKENS = 10 };
 
 struct options {
-    const char *tokenizer, *output;
+    const char *tokenizer, *output, *text_key;
     int progress;
-    bool json;
+    bool json, ends;
 };
 
 #define TOKENIZER_OPTION(text) OPTION("tokenizer", OPTION_TEXT, AT(tokenizer), "T", text, .letter = 't')
@@ -43,9 +43,10 @@ static enum status prepare(const void *options, const struct words *words, struc
     enum status status = file_in_home("data", cache, sizeof cache, err);
     if (status) return status;
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    struct text_reading reading = {.text_key = o->text_key, .ends = o->ends};
     double start = clock_monotonic();
     status = corpus_prepare(words->words, (size_t)words->count, o->tokenizer ? o->tokenizer : "bpe:2048",
-                            cache, o->output, &progress, &made, err);
+                            &reading, cache, o->output, &progress, &made, err);
     progress_bar_clear(&bar);
     if (status) return status;
     output_begin(&out, o->json);
@@ -62,6 +63,7 @@ static const struct option_spec prepare_options[] = {
            .required = true),
     TOKENIZER_OPTION("bytes, bpe:N (a BPE of N tokens learned from INPUT; the default is bpe:2048) or the "
                      "path of a tokenizer.json, also Hugging Face's"),
+    TEXT_READING_OPTIONS,
     JSON_OPTION,
     PROGRESS_OPTION,
     {0},
@@ -70,9 +72,10 @@ static const struct option_spec prepare_options[] = {
 static const struct command data_prepare = COMMAND(
     "data prepare", "INPUT...", 1, -1, prepare_options, "encode texts into a token file", prepare,
     (struct options){0},
-    .about = "Encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and writes "
-             "FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json.\n"
-             "`anneal train --data.train=INPUT` prepares its texts by itself.");
+    .about =
+        "Encodes INPUT (files, folders of files, names of recipes) with the tokenizer T and writes "
+        "FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json. " TEXT_FILES "\n"
+        "`anneal train --data.train=INPUT` prepares its texts by itself.");
 
 /* ---- info ---- */
 
@@ -237,6 +240,7 @@ const struct command command_data = {
              "own\n"
              "  anneal data prepare books/ notes.txt --tokenizer bpe:8192 -o mine.tok\n"
              "  anneal data prepare more.txt --tokenizer mine.tokenizer.json -o more.tok\n"
+             "  anneal data prepare pages.jsonl.gz code/ --text-key content -o web.tok\n"
              "  anneal data info mine.tok\n"
              "  anneal data show chats.jsonl --row 3 --model.from=my-model\n"
              "  anneal data info 'shards/train_*.bin' --tokenizer gpt2/tokenizer.json"},

@@ -9,6 +9,15 @@
  * NULL: "". Returns buf. */
 char *data_spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, size_t size);
 
+/* How the texts that a command encodes are read: the members text_key and ends of its options. */
+#define TEXT_READING_OPTIONS                                                                                 \
+    OPTION("text-key", OPTION_TEXT, AT(text_key), "KEY",                                                     \
+           "of JSONL: the key of the text in each line's object (default text)"),                            \
+        OPTION("ends", OPTION_FLAG, AT(ends), NULL,                                                          \
+               "end each text file, too, with the token that ends documents; lines of JSONL always do")
+#define TEXT_FILES                                                                                           \
+    "Files are texts, or JSONL (.jsonl) whose lines are documents; both may be compressed (.gz, .zst)."
+
 extern const struct command data_show;
 
 #endif

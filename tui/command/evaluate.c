@@ -78,9 +78,8 @@ static enum status choose_kind(const struct evaluation *e, const struct evaluati
             "%.300s: is a classifier, which takes labelled texts as --data and neither --tasks nor "
             "--conversations nor --padding",
             e->folder);
-    if (!labels && (o->column || o->label_column))
-        return err_set(err, STATUS_USAGE,
-                       "%.300s: is a language model; --column and --label-column are for classifiers",
+    if (!labels && o->label_column)
+        return err_set(err, STATUS_USAGE, "%.300s: is a language model; --label-column is for classifiers",
                        e->folder);
     return STATUS_OK;
 }
@@ -126,7 +125,7 @@ static const struct option_spec options[] = {
     OPTION("tasks", OPTION_TEXT, AT(tasks), "FILE",
            "instead of DATA: multiple-choice questions to answer, one JSON object per line"),
     OPTION("column", OPTION_TEXT, AT(column), "NAME",
-           "of labelled data: the column of the text (default text)"),
+           "of JSONL: the key of the text; of labelled data: the column of the text (default text)"),
     OPTION("label-column", OPTION_TEXT, AT(label_column), "NAME",
            "of labelled data: the column of the label (default label)"),
     ADAPTER_OPTION,

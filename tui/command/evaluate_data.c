@@ -37,21 +37,21 @@ struct reading {
 /* Turns text into tokens in ANNEAL_HOME or, if that is read-only and lacks them, in a temporary folder, which
  * is deleted at once: open files stay usable. */
 static enum status open_corpus(struct reading *r, const char *data, const char *tokenizer,
-                               const struct chat_format *format, const char *home,
+                               const struct text_reading *reading, const char *home,
                                const struct progress *progress, struct err *err)
 {
     char cache[PATH_MAX + 8];
     const char *temporary = getenv("TMPDIR");
     snprintf(cache, sizeof cache, "%s/data", home);
     enum status status =
-        corpus_open(data, tokenizer, format, *tokenizer ? cache : NULL, progress, &r->corpus, err);
+        corpus_open(data, tokenizer, reading, *tokenizer ? cache : NULL, progress, &r->corpus, err);
     if (status != STATUS_IO || !file_is_read_only(home)) return status;
     snprintf(cache, sizeof cache, "%s/anneal-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(cache))
         return err_set(err, STATUS_IO,
                        "%s: cannot create the folder: %s (set TMPDIR to one you may write to)", cache,
                        strerror(errno));
-    status = corpus_open(data, tokenizer, format, cache, progress, &r->corpus, err);
+    status = corpus_open(data, tokenizer, reading, cache, progress, &r->corpus, err);
     file_remove_tree(cache, NULL);
     return status;
 }
@@ -83,8 +83,9 @@ static enum status open_text(const struct evaluation *e, struct reading *r, stru
     }
     struct chat_format format = {0}, *chats = e->options->conversations ? &format : NULL;
     if (chats) status = chat_format_read(e->loaded.words, NULL, chats, err);
+    struct text_reading reading = {.text_key = e->options->column, .conversations = chats};
     if (!status)
-        status = open_corpus(r, e->options->data, known ? tokenizer : "", chats, home, e->progress, err);
+        status = open_corpus(r, e->options->data, known ? tokenizer : "", &reading, home, e->progress, err);
     chat_format_release(&format);
     if (status) return status;
     if (!corpus_find_id(&r->corpus, (uint32_t)V, &place)) return STATUS_OK;

@@ -14,15 +14,16 @@
 #include "datasets/bpe.h"
 #include "datasets/preparation.h"
 #include "tui/command/command.h"
+#include "tui/command/data.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/process.h"
 
 struct options {
-    const char *output, *text;
+    const char *output, *text, *text_key;
     int64_t vocab;
     int progress;
-    bool json, prompt;
+    bool json, prompt, ends;
 };
 
 #define TOKENIZERS                                                                                           \
@@ -56,9 +57,10 @@ static enum status train(const void *options, const struct words *words, struct 
     const char *output = to_stdout ? path : o->output;
     if (to_stdout) unlink(path); /* of an earlier process of this number that was killed */
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    struct text_reading reading = {.text_key = o->text_key, .ends = o->ends};
     double start = clock_monotonic();
-    status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, cache, output,
-                                    &progress, &tokenizer, err);
+    status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, &reading, cache,
+                                    output, &progress, &tokenizer, err);
     progress_bar_clear(&bar);
     if (!status) status = tokenizer_save_json(tokenizer, output, err);
     if (!status) {
@@ -81,14 +83,15 @@ static const struct option_spec train_options[] = {
            .most = INT32_MAX),
     OPTION("output", OPTION_TEXT, AT(output), "tokenizer.json", "the file to write; -: standard output",
            .letter = 'o', .required = true),
+    TEXT_READING_OPTIONS,
     PROGRESS_OPTION,
     {0},
 };
 
 static const struct command train_command = COMMAND(
     "tokenizer train", "INPUT...", 1, -1, train_options, "learn a byte-level BPE", train, (struct options){0},
-    .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). Hugging "
-             "Face's library loads the file and encodes text to the same ids.");
+    .about = "Learns a byte-level BPE from INPUT (files, folders of files, names of recipes). Hugging Face's "
+             "library loads the file and encodes text to the same ids. " TEXT_FILES);
 
 /* ---- encode ---- */
 

@@ -9,17 +9,17 @@
 #include "core/model/generation_config.h"
 #include "datasets/labelled.h"
 
-static enum status open_both(const struct config *c, const struct chat_format *format, const char *cache,
+static enum status open_both(const struct config *c, const struct text_reading *reading, const char *cache,
                              const struct progress *progress, struct corpus *out, const char **key,
                              struct err *err)
 {
     const char *train = c->data.train, *tokenizer = c->data.tokenizer;
     *key = "data.train";
-    enum status status = corpus_open(train, tokenizer, format, cache, progress, out, err);
+    enum status status = corpus_open(train, tokenizer, reading, cache, progress, out, err);
     if (status && strchr(tokenizer, '/') && !file_exists(tokenizer)) *key = "data.tokenizer";
     if (status || !*c->data.val) return status;
     *key = "data.val";
-    status = corpus_open_validation(out, c->data.val, format, cache, progress, err);
+    status = corpus_open_validation(out, c->data.val, reading, cache, progress, err);
     if (status) corpus_close(out);
     return status;
 }
@@ -37,7 +37,8 @@ enum status configured_corpus_open(const struct config *c, const char *home, con
         *key = "data.train";
         return labelled_tokenizer(c->data.train, c->data.text_column, c->data.tokenizer, progress, out, err);
     }
-    if (!status) status = open_both(c, chats ? &format : NULL, cache, progress, out, key, err);
+    struct text_reading reading = {.text_key = c->data.text_column, .conversations = chats ? &format : NULL};
+    if (!status) status = open_both(c, &reading, cache, progress, out, key, err);
     chat_format_release(&format);
     return status;
 }

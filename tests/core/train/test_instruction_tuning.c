@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
+#include <zlib.h>
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
@@ -30,14 +31,19 @@ static void open_corpus(const json_t *fixture, struct corpus *corpus)
                                  .n = strlen(template),
                                  .name = "the template",
                                  .texts = json_incref(json_object_get(fixture, "texts"))};
-    for (int again = 0; again < 2; again++) { /* the second time it is found in the cache */
+    struct text_reading reading = {.conversations = &format};
+    char *packed = rig_path("conversations.jsonl.gz");
+    gzFile gzip = gzopen(packed, "w");
+    if (gzwrite(gzip, text, (unsigned)n) != (int)n || gzclose(gzip) != Z_OK) fail_msg("%s", packed);
+    for (int again = 0; again < 3; again++) { /* the second time it is found in the cache */
         if (again) corpus_close(corpus);
-        if (corpus_open(path, "tests/fixtures/kinds/without_bos.json", &format, cache, NULL, corpus, &err))
+        if (corpus_open(again < 2 ? path : packed, "tests/fixtures/kinds/without_bos.json", &reading, cache,
+                        NULL, corpus, &err))
             fail_msg("%s", err.text);
     }
     assert_int_equal(corpus->tokens, json_integer_value(json_object_get(fixture, "tokens")));
     chat_format_release(&format);
-    free(path), free(cache), free(text);
+    free(path), free(packed), free(cache), free(text);
 }
 
 static double norm_of(const struct rig *rig)

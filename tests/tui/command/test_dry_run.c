@@ -232,11 +232,11 @@ static void a_table_that_is_learned_as_text_is_pointed_out(void **state)
 {
     struct stage *s = *state;
     char *text = stage_read(s->corpus);
-    char *path = stage_path(s, "texts.jsonl");
+    char *path = stage_path(s, "texts.csv");
     stage_write(path, text, strlen(text));
     char *data = kept_format("--data.train=%s", path);
     char *page = process_output("train", s->config, "--dry-run", data, NULL);
-    assert_non_null(strstr(page, "a .jsonl file is learned as it stands"));
+    assert_non_null(strstr(page, "a .csv file is learned as it stands"));
     page = process_output("train", s->config, "--dry-run", NULL);
     assert_null(strstr(page, "as it stands"));
 }

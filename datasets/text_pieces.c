@@ -1,0 +1,259 @@
+/* See text_pieces.h. */
+#include "datasets/text_pieces.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "datasets/crew.h"
+#include "datasets/json_lines.h"
+#include "datasets/text_file.h"
+
+struct visiting {
+    const struct text_reading *reading;
+    bool whole;
+    text_visitor visit;
+    void *context;
+    bool any;                /* there was some text */
+    struct text_piece piece; /* path, before and total are set for each file */
+    struct err *err;
+};
+
+bool text_pieces_are_lines(const char *path, const struct text_reading *reading)
+{
+    return !reading->conversations && text_file_named(path, ".jsonl");
+}
+
+static enum status pass(struct visiting *v)
+{
+    v->any |= v->piece.n > 0;
+    return v->visit(v->context, &v->piece, v->err);
+}
+
+/* ---- JSONL ---- */
+
+/* Fills buf with the names of an object's members, "a, b, c", for a message. */
+static void list_keys(const json_t *object, char *buf, size_t size)
+{
+    const char *key;
+    json_t *value;
+    size_t used = 0;
+    *buf = '\0';
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) if (used < size) used +=
+        (size_t)snprintf(buf + used, size - used, "%s%s", used ? ", " : "", key);
+}
+
+static enum status text_of(const struct json_lines *lines, const char *key, const json_t **out,
+                           struct err *err)
+{
+    char keys[120];
+    if (!json_is_object(lines->object))
+        return err_set(err, STATUS_CORRUPT, "%s: line %" PRIu64 ": is not an object (" JSON_LINES_RULE ")",
+                       lines->path, lines->line);
+    *out = json_object_get(lines->object, key);
+    if (json_is_string(*out)) return STATUS_OK;
+    list_keys(lines->object, keys, sizeof keys);
+    return err_set(err, STATUS_CORRUPT,
+                   "%s: line %" PRIu64 ": %s \"%.60s\"%s (set data.text_column, or --text-key, to the key of "
+                   "the text; the line has %s)",
+                   lines->path, lines->line, *out ? "its" : "has no", key, *out ? " is not a string" : "",
+                   *keys ? CLEAN_LINE(keys) : "none");
+}
+
+/* Visits the text of each line of `text`, n bytes of whole lines, which ends at `after`. */
+static enum status visit_lines(struct visiting *v, const char *text, size_t n, uint64_t after)
+{
+    const char *key = v->reading->text_key ? v->reading->text_key : "text";
+    struct json_lines lines = {
+        .path = v->piece.path, .text = text, .n = n, .line = v->piece.line, .any_text = true};
+    struct text_piece block = {.n = n, .before = v->piece.before, .after = after}, *p = &v->piece;
+    const json_t *value = NULL;
+    bool more;
+    enum status status;
+    while (!(status = json_lines_next(&lines, &more, v->err)) && more) {
+        if ((status = text_of(&lines, key, &value, v->err))) break;
+        p->text = json_string_value(value);
+        p->n = json_string_length(value);
+        p->after = text_piece_done(&block, lines.at);
+        if (p->n && (status = pass(v))) break;
+        p->before = p->after;
+    }
+    p->line = lines.line;
+    json_lines_close(&lines);
+    return status;
+}
+
+/* ---- plain files ---- */
+
+static enum status visit_plain(struct visiting *v)
+{
+    struct file_map map = {0};
+    struct text_piece *p = &v->piece;
+    enum status status = file_map_open(p->path, &map, v->err);
+    if (status) return status;
+    uint64_t after = p->before + map.size;
+    if (p->is_line) {
+        status = visit_lines(v, (const char *)map.data, map.size, after);
+    } else {
+        p->text = (const char *)map.data;
+        p->n = map.size;
+        p->after = after;
+        p->ends = true;
+        status = pass(v);
+    }
+    p->before = after;
+    file_map_close(&map);
+    return status;
+}
+
+/* ---- compressed files ---- */
+
+/* Where to cut n bytes of text: the last place, 0 if there is none. */
+static size_t last_cut(const struct visiting *v, const char *text, size_t n)
+{
+    bool lines = v->piece.is_line || v->reading->conversations;
+    for (size_t at = n; !(v->whole && !lines) && at > 0; at--) {
+        const char *feed = memrchr(text, '\n', at);
+        if (!feed) break;
+        at = (size_t)(feed - text) + 1;
+        if (lines || crew_may_cut(text, n, at)) return at;
+    }
+    return 0;
+}
+
+static enum status too_long(const struct visiting *v, const char *text, size_t n)
+{
+    uint64_t line = v->piece.line + 1;
+    bool lines = v->piece.is_line || v->reading->conversations;
+    for (const char *at = text; !lines && (at = memchr(at, '\n', n - (size_t)(at - text))); at++) line++;
+    if (v->whole && !lines)
+        return err_set(v->err, STATUS_FAILED,
+                       "%s: holds more than %d MiB, and this tokenizer encodes a text as a whole (decompress "
+                       "it, or name smaller files)",
+                       v->piece.path, TEXT_PIECE_MAX >> 20);
+    return err_set(v->err, STATUS_CORRUPT,
+                   "%s: line %" PRIu64 ": is longer than %d MiB (decompress the file%s)", v->piece.path, line,
+                   TEXT_PIECE_MAX >> 20, lines ? ", or shorten the line" : "");
+}
+
+/* Visits n bytes, up to a cut or the end. */
+static enum status visit_block(struct visiting *v, const char *text, size_t n, bool last, uint64_t after)
+{
+    struct text_piece *p = &v->piece;
+    if (p->is_line) return visit_lines(v, text, n, after);
+    p->text = text;
+    p->n = n;
+    p->after = after;
+    p->ends = last;
+    enum status status = pass(v);
+    for (const char *at = text; v->reading->conversations && (at = memchr(at, '\n', n - (size_t)(at - text)));
+         at++)
+        p->line++;
+    return status;
+}
+
+static enum status visit_compressed(struct visiting *v)
+{
+    struct text_file *file = NULL;
+    char *text = NULL;
+    size_t capacity = TEXT_PIECE, held = 0, n = 0, cut;
+    uint64_t before = v->piece.before;
+    enum status status = text_file_open(v->piece.path, &file, v->err);
+    if (!status && !(text = malloc(capacity))) status = err_no_memory(v->err, "reading %s", v->piece.path);
+    while (!status && !(status = text_file_read(file, text + held, capacity - held, &n, v->err))) {
+        bool last = held + n < capacity;
+        held += n;
+        uint64_t after = before + text_file_position(file);
+        if (last) {
+            status = visit_block(v, text, held, true, after);
+            v->piece.before = after;
+            break;
+        }
+        if ((cut = last_cut(v, text, held))) {
+            status = visit_block(v, text, cut, false, after);
+            v->piece.before = after;
+            memmove(text, text + cut, held -= cut);
+        } else if (capacity >= TEXT_PIECE_MAX) {
+            status = too_long(v, text, held);
+        } else {
+            char *more = realloc(text, 2 * capacity);
+            if (!more) status = err_no_memory(v->err, "reading %s", v->piece.path);
+            if (more) text = more, capacity *= 2;
+        }
+    }
+    free(text);
+    text_file_close(file);
+    return status;
+}
+
+/* ---- all files ---- */
+
+static uint64_t size_of(const struct inputs *texts, size_t first, size_t count)
+{
+    uint64_t total = 0;
+    struct stat st;
+    for (size_t i = first; i < first + count; i++)
+        if (stat(texts->paths[i], &st) == 0) total += (uint64_t)st.st_size;
+    return total;
+}
+
+static enum status refuse_empty(const struct inputs *texts, size_t first, size_t count, struct err *err)
+{
+    return err_set(err, STATUS_FAILED, "%s: %s empty: there is nothing to learn from", texts->paths[first],
+                   count > 1 ? "and the other files are all" : "is");
+}
+
+enum status text_pieces_each(const struct inputs *texts, size_t first, size_t count,
+                             const struct text_reading *reading, bool whole, text_visitor visit,
+                             void *context, struct err *err)
+{
+    static const struct text_reading usual = {0};
+    struct visiting v = {.reading = reading ? reading : &usual,
+                         .whole = whole,
+                         .visit = visit,
+                         .context = context,
+                         .err = err};
+    uint64_t before = size_of(texts, 0, first);
+    enum status status = STATUS_OK;
+    v.piece.total = size_of(texts, 0, texts->count);
+    for (size_t i = first; !status && i < first + count; i++) {
+        const char *path = texts->paths[i];
+        bool lines = text_pieces_are_lines(path, v.reading);
+        v.piece = (struct text_piece){.path = path,
+                                      .is_line = lines,
+                                      .ends = lines,
+                                      .before = before,
+                                      .after = before,
+                                      .total = v.piece.total};
+        status = text_file_compressed(path) ? visit_compressed(&v) : visit_plain(&v);
+        before = v.piece.before;
+    }
+    return status || v.any ? status : refuse_empty(texts, first, count, err);
+}
+
+enum status text_pieces_of_files(const struct inputs *texts, text_visitor visit, void *context,
+                                 struct err *err)
+{
+    uint64_t before = 0, total = size_of(texts, 0, texts->count);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < texts->count; i++) {
+        struct file_map map = {0};
+        if ((status = file_map_open(texts->paths[i], &map, err))) return status;
+        struct text_piece piece = {.path = texts->paths[i],
+                                   .text = (const char *)map.data,
+                                   .n = map.size,
+                                   .ends = true,
+                                   .before = before,
+                                   .after = before + map.size,
+                                   .total = total};
+        status = visit(context, &piece, err);
+        before = piece.after;
+        file_map_close(&map);
+    }
+    return status || before ? status : refuse_empty(texts, 0, texts->count, err);
+}

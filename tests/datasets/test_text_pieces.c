@@ -1,0 +1,372 @@
+/* Texts as people have them: compressed, and as JSONL. */
+#include <limits.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "core/base/file.h"
+#include "datasets/bpe.h"
+#include "datasets/corpus.h"
+#include "datasets/labelled_file.h"
+#include "datasets/preparation.h"
+#include "datasets/text_pieces.h"
+#include "tests/cmocka.h"
+#include "tests/datasets/datasets_help.h"
+
+#define SAMPLE TOKENIZER_FIXTURES "sample.txt"
+
+/* ---- compressing ---- */
+
+/* Appends one member to `out`. */
+static void add_gzip(FILE *out, const char *text, size_t n)
+{
+    z_stream stream = {0};
+    size_t capacity = n + n / 100 + 1000;
+    unsigned char *made = malloc(capacity);
+    assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    stream.next_in = (unsigned char *)(uintptr_t)text;
+    stream.avail_in = (unsigned)n;
+    stream.next_out = made;
+    stream.avail_out = (unsigned)capacity;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    fwrite(made, 1, stream.total_out, out);
+    deflateEnd(&stream);
+    free(made);
+}
+
+static void add_zstd(FILE *out, const char *text, size_t n)
+{
+    size_t capacity = ZSTD_compressBound(n);
+    char *made = malloc(capacity);
+    size_t size = ZSTD_compress(made, capacity, text, n, 3);
+    assert_false(ZSTD_isError(size));
+    fwrite(made, 1, size, out);
+    free(made);
+}
+
+/* Writes a text as its name says, compressed in `parts` members or frames. */
+static const char *write_text(const char *name, const char *text, size_t n, int parts)
+{
+    const char *path = scratch_path(name), *dot = strrchr(name, '.');
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    for (int i = 0; i < parts; i++) {
+        size_t from = n * (size_t)i / (size_t)parts, to = n * (size_t)(i + 1) / (size_t)parts;
+        if (strcmp(dot, ".gz") == 0)
+            add_gzip(out, text + from, to - from);
+        else if (strcmp(dot, ".zst") == 0)
+            add_zstd(out, text + from, to - from);
+        else
+            fwrite(text + from, 1, to - from, out);
+    }
+    assert_int_equal(fclose(out), 0);
+    return path;
+}
+
+static const char *write_lines(const char *name, const char *text)
+{
+    return write_text(name, text, strlen(text), 1);
+}
+
+/* ---- preparing ---- */
+
+/* The token file of a text; the caller frees it. */
+static char *prepare(const char *input, const char *tokenizer, const struct text_reading *reading,
+                     struct corpus_summary *summary, size_t *n)
+{
+    const char *path = scratch_path("prepared.tok");
+    struct err err = {0};
+    assert_ok(corpus_prepare(&input, 1, tokenizer, reading, NULL, path, NULL, summary, &err), &err);
+    return scratch_read(path, n);
+}
+
+static void assert_refused(const char *input, const char *words)
+{
+    const char *path = scratch_path("refused.tok");
+    struct corpus_summary summary;
+    struct err err = {0};
+    enum status status = corpus_prepare(&input, 1, "bpe:300", NULL, NULL, path, NULL, &summary, &err);
+    if (!status || !strstr(err.text, words) || !strstr(err.text, input))
+        fail_msg("%s: status %d, or not \"%s\": %s", input, status, words, err.text);
+    assert_false(file_exists(path));
+}
+
+/* The sample so often that a compressed one has several pieces. */
+static char *long_text(size_t *n)
+{
+    size_t one;
+    char *sample = scratch_read(SAMPLE, &one);
+    size_t times = (TEXT_PIECE + TEXT_PIECE / 4) / one + 1;
+    char *text = malloc(times * one);
+    for (size_t i = 0; i < times; i++) memcpy(text + i * one, sample, one);
+    free(sample);
+    *n = times * one;
+    return text;
+}
+
+TEST_CASE(a_compressed_text_has_the_tokens_of_the_text_in_it)
+{
+    static const char *const tokenizers[] = {"bytes", "bpe:300", TOKENIZER_FIXTURES "mistral_style.json"},
+                             *const names[] = {"long.txt.gz", "long.txt.zst", "long.zst"};
+    size_t n, count, again;
+    char *text = long_text(&n);
+    for (int t = 0; t < 3; t++) {
+        struct corpus_summary plain, packed;
+        char *tokens = prepare(write_text("long.txt", text, n, 1), tokenizers[t], NULL, &plain, &count);
+        for (int i = 0; i < 3; i++) {
+            char *same =
+                prepare(write_text(names[i], text, n, 1 + 2 * i), tokenizers[t], NULL, &packed, &again);
+            assert_int_equal(again, count);
+            assert_memory_equal(same, tokens, n);
+            assert_int_equal(packed.text_bytes, n);
+            free(same);
+        }
+        free(tokens);
+    }
+    free(text);
+}
+
+struct survey {
+    uint64_t bytes, largest, pieces;
+};
+
+static enum status look(void *context, const struct text_piece *piece, struct err *err)
+{
+    struct survey *s = context;
+    (void)err;
+    assert_true(piece->before <= piece->after && piece->after <= piece->total);
+    s->bytes += piece->n;
+    s->pieces++;
+    if (piece->n > s->largest) s->largest = piece->n;
+    return STATUS_OK;
+}
+
+static struct survey survey(const char *path, enum status wanted, const char *words)
+{
+    struct survey s = {0};
+    struct inputs texts = {.paths = (char *[]){(char *)(uintptr_t)path}, .count = 1};
+    struct err err = {0};
+    enum status status = text_pieces_each(&texts, 0, 1, NULL, false, look, &s, &err);
+    if (status != wanted || !strstr(err.text, words)) fail_msg("status %d: %s", status, err.text);
+    return s;
+}
+
+TEST_CASE(memory_does_not_grow_with_what_a_file_expands_to)
+{
+    enum { LINES = 20000000 };
+    char *text = malloc(2 * (size_t)LINES);
+    for (size_t i = 0; i < LINES; i++) memcpy(text + 2 * i, "a\n", 2);
+    const char *lines = write_text("lines.txt.gz", text, 2 * (size_t)LINES, 1);
+    memset(text, 'a', 2 * (size_t)LINES);
+    const char *line = scratch_path("line.txt.zst");
+    FILE *out = fopen(line, "w");
+    assert_non_null(out);
+    for (int i = 0; i < 7; i++) add_zstd(out, text, 2 * (size_t)LINES);
+    assert_int_equal(fclose(out), 0);
+    free(text);
+    struct survey s = survey(lines, STATUS_OK, "");
+    assert_int_equal(s.bytes, 2 * (uint64_t)LINES);
+    assert_true(s.largest <= TEXT_PIECE);
+    assert_int_equal(survey(line, STATUS_CORRUPT, "line 1: is longer than 256 MiB").pieces, 0);
+}
+
+/* ---- JSONL ---- */
+
+#define LINES                                                                                                \
+    "{\"text\": \"one two\", \"id\": 1}\n\n"                                                                 \
+    "{\"id\": 2, \"text\": \"\"}\n"                                                                          \
+    "{\"text\": \"three\\nlines \\u0000 \\u00e9\\n\", \"body\": \"other\"}"
+
+TEST_CASE(lines_of_jsonl_are_documents_that_end_with_a_token)
+{
+    static const char *const names[] = {"docs.jsonl", "docs.jsonl.gz", "docs.jsonl.zst"};
+    for (int i = 0; i < 3; i++) {
+        const char *path = write_lines(names[i], LINES);
+        struct corpus corpus;
+        struct err err = {0};
+        assert_ok(corpus_open(path, "bpe:300", NULL, scratch_path("cache_lines"), NULL, &corpus, &err), &err);
+        int64_t end = tokenizer_end(corpus.tokenizer);
+        size_t n;
+        assert_int_equal(end, corpus.vocab_size - 1);
+        assert_true(tokenizer_is_special(corpus.tokenizer, (uint32_t)end));
+        char *text = tokenizer_decode(corpus.tokenizer, corpus.files[0].tokens, corpus.tokens, &n);
+        static const char wanted[] = "one two<|endoftext|>three\nlines \0 \u00e9\n<|endoftext|>";
+        assert_int_equal(n, sizeof wanted - 1);
+        assert_memory_equal(text, wanted, n);
+        assert_int_equal(token_file_id(&corpus.files[0], corpus.tokens - 1), end);
+        free(text);
+        corpus_close(&corpus);
+    }
+}
+
+TEST_CASE(a_learned_end_is_read_again_as_it_was)
+{
+    const char *path = write_lines("docs.jsonl", LINES), *made = scratch_path("ends.json");
+    struct tokenizer *learned, *read;
+    struct err err = {0};
+    assert_ok(corpus_train_tokenizer(&path, 1, 262, NULL, NULL, made, NULL, &learned, &err), &err);
+    assert_int_equal(tokenizer_vocab_size(learned), 262);
+    assert_ok(tokenizer_save_json(learned, made, &err), &err);
+    assert_ok(tokenizer_open_json(made, &read, &err), &err);
+    assert_int_equal(tokenizer_checksum(read), tokenizer_checksum(learned));
+    assert_int_equal(tokenizer_end(read), 261);
+    struct token_list list = {0};
+    assert_ok(tokenizer_encode(read, "a<|endoftext|>", 14, &list, &err), &err);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.ids[1], 261);
+    token_list_release(&list);
+    tokenizer_close(read);
+    tokenizer_close(learned);
+}
+
+TEST_CASE(without_such_a_token_a_line_ends_with_a_line_feed)
+{
+    struct corpus_summary summary;
+    size_t n;
+    char *tokens = prepare(write_lines("docs.jsonl", LINES), "bytes", NULL, &summary, &n);
+    static const char wanted[] = "one two\nthree\nlines \0 \u00e9\n";
+    assert_int_equal(n, 8 + 4 * (sizeof wanted - 1));
+    for (size_t i = 0; i + 1 < sizeof wanted; i++)
+        assert_int_equal(((const unsigned char *)tokens)[8 + 4 * i], (unsigned char)wanted[i]);
+    free(tokens);
+}
+
+TEST_CASE(text_files_end_with_the_token_where_that_is_asked_for)
+{
+    const char *path = write_lines("plain.txt", "some text"), *refused = scratch_path("refused.tok");
+    struct text_reading ends = {.ends = true};
+    struct corpus_summary summary;
+    struct err err = {0};
+    size_t with, without;
+    free(prepare(path, "bpe:258", NULL, &summary, &without));
+    free(prepare(path, "bpe:259", &ends, &summary, &with)); /* the same merges, and the token */
+    assert_int_equal(with, without + 4);
+    assert_int_equal(corpus_prepare(&path, 1, "bytes", &ends, NULL, refused, NULL, &summary, &err),
+                     STATUS_USAGE);
+    assert_non_null(strstr(err.text, "no token that ends a document"));
+    assert_false(file_exists(refused));
+}
+
+TEST_CASE(the_key_of_the_text_can_be_named)
+{
+    const char *path = write_lines("bodies.jsonl.gz", "{\"body\": \"abc\", \"text\": 3}\n"),
+               *cache = scratch_path("cache_keys");
+    static const char *const keys[] = {"body", "body", "text"};
+    for (int i = 0; i < 3; i++) {
+        struct text_reading reading = {.text_key = keys[i]};
+        struct corpus corpus = {0};
+        struct err err = {0};
+        enum status status = corpus_open(path, "bytes", &reading, cache, NULL, &corpus, &err);
+        assert_int_equal(status, i < 2 ? STATUS_OK : STATUS_CORRUPT);
+        if (!status) assert_int_equal(corpus.tokens, 4);
+        corpus_close(&corpus);
+        assert_int_equal(scratch_entries(cache), 1);
+    }
+}
+
+/* ---- what cannot be read ---- */
+
+TEST_CASE(lines_that_are_no_documents_are_refused_by_their_number)
+{
+    static const struct {
+        const char *lines, *words;
+    } cases[] = {
+        {"{\"text\": \"a\"}\n{\"text\": \"b\"\n", "line 2 column"},
+        {"{\"text\": \"a\"}\n\nhello\n", "line 3 column"},
+        {"{\"text\": \"a\"}\n[1]\n", "line 2: is not an object"},
+        {"{\"body\": \"a\", \"id\": 1}\n",
+         "line 1: has no \"text\" (set data.text_column, or --text-key, to the "
+         "key of the text; the line has body, id)"},
+        {"{}\n", "line 1: has no \"text\""},
+        {"{\"text\": \"a\"}\n{\"text\": 7}\n", "line 2: its \"text\" is not a string"},
+        {"{\"text\": \"a\"}\n{\"text\": \"\xff\xfe\"}\n", "line 2 column"},
+        {"{\"text\": \"\\ud800\"}\n", "line 1 column"},
+        {"\n\n", "is empty: there is nothing to learn from"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_refused(write_lines("bad.jsonl", cases[i].lines), cases[i].words);
+        assert_refused(write_lines("bad.jsonl.zst", cases[i].lines), cases[i].words);
+    }
+}
+
+TEST_CASE(lines_are_numbered_through_all_pieces_of_a_file)
+{
+    enum { COUNT = 200000 };
+    static const char line[] = "{\"text\": \"the same text in every line of the file\"}\n";
+    size_t n = sizeof line - 1;
+    char *text = malloc(COUNT * n + 2);
+    for (size_t i = 0; i < COUNT; i++) memcpy(text + i * n, line, n);
+    memcpy(text + COUNT * n, "{", 1);
+    assert_refused(write_text("many.jsonl.gz", text, COUNT * n + 1, 3), "line 200001 column");
+    free(text);
+}
+
+TEST_CASE(damaged_files_are_refused)
+{
+    size_t n, m;
+    char *text = long_text(&n);
+    static const char *const names[] = {"whole.txt.gz", "whole.txt.zst"};
+    for (int i = 0; i < 2; i++) {
+        char *packed = scratch_read(write_text(names[i], text, n / 8, 1), &m);
+        const char *path = scratch_path(i ? "bad.txt.zst" : "bad.txt.gz");
+        static const size_t kept[] = {0, 3, 1000};
+        for (int k = 0; k < 4; k++) {
+            scratch_write(path, packed, k < 3 ? kept[k] : m - 1);
+            assert_refused(path, "is cut off: its compressed data end in the middle");
+        }
+        scratch_write(path, "this is a text, not what the name says", 38);
+        assert_refused(path, "cannot be decompressed after byte");
+        memset(packed + m / 2, 0xA5, 200);
+        scratch_write(path, packed, m);
+        assert_refused(path, "cannot be decompressed after byte");
+        free(packed);
+    }
+    free(text);
+}
+
+static enum status no_row(void *context, const struct labelled_row *row, struct err *err)
+{
+    (void)context, (void)row;
+    return err_set(err, STATUS_FAILED, "a row");
+}
+
+TEST_CASE(labelled_texts_must_not_be_compressed)
+{
+    const char *path = write_lines("mails.csv.gz", "text,label\nhello,ham\n");
+    struct err err = {0};
+    assert_int_equal(labelled_file_each(path, "text", "label", no_row, NULL, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "mails.csv.gz: is compressed"));
+}
+
+TEST_CASE(compressed_files_that_hold_no_text_are_skipped_in_a_folder)
+{
+    const char *folder = scratch_path("archive");
+    struct inputs inputs;
+    struct err err = {0};
+    assert_ok(file_make_folders(folder, &err), &err);
+    write_text("archive/a.txt.gz", "some text", 9, 1);
+    write_text("archive/b.tar.gz", "name\0\0\0\0", 8, 1);
+    assert_ok(inputs_open(folder, NULL, NULL, &inputs, &err), &err);
+    assert_int_equal(inputs.count, 1);
+    assert_int_equal(inputs.skipped, 1);
+    assert_non_null(strstr(inputs.first_skipped, "b.tar.gz"));
+    inputs_close(&inputs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_compressed_text_has_the_tokens_of_the_text_in_it),
+        cmocka_unit_test(memory_does_not_grow_with_what_a_file_expands_to),
+        cmocka_unit_test(lines_of_jsonl_are_documents_that_end_with_a_token),
+        cmocka_unit_test(a_learned_end_is_read_again_as_it_was),
+        cmocka_unit_test(without_such_a_token_a_line_ends_with_a_line_feed),
+        cmocka_unit_test(text_files_end_with_the_token_where_that_is_asked_for),
+        cmocka_unit_test(the_key_of_the_text_can_be_named),
+        cmocka_unit_test(lines_that_are_no_documents_are_refused_by_their_number),
+        cmocka_unit_test(lines_are_numbered_through_all_pieces_of_a_file),
+        cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(labelled_texts_must_not_be_compressed),
+        cmocka_unit_test(compressed_files_that_hold_no_text_are_skipped_in_a_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
