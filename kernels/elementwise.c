@@ -70,6 +70,7 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
 static void swiglu_row(real *out, const real *gate, int F)
 {
     const real *up = gate + F;
+    real_fetch(gate + 2 * F, 2 * F);
     EACH_VECTOR(F, f, count, {
         simd_vector g = real_at(gate + f, count);
         real_put(out + f, g * real_sigmoid(g) * real_at(up + f, count), count);
@@ -97,6 +98,8 @@ void swiglu_backward(void *dgate_up_, void *out_, const void *dout_, const void 
     for (int n = 0; n < N; n++) {
         const real *gate = gate_up + (size_t)n * 2 * F, *up = gate + F, *d = dout + (size_t)n * F;
         real *dgate = dgate_up + (size_t)n * 2 * F, *dup = dgate + F, *act = out ? out + (size_t)n * F : NULL;
+        real_fetch(gate + 2 * F, 2 * F);
+        real_fetch(d + F, F);
         EACH_VECTOR(F, f, count, {
             simd_vector g = real_at(gate + f, count), u = real_at(up + f, count), h = real_at(d + f, count);
             simd_vector sigma = real_sigmoid(g);

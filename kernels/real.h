@@ -142,6 +142,13 @@ static inline void real_put(real *x, simd_vector value, int count)
         real_store_part(x, value, count);
 }
 
+/* Fetches n elements that are needed soon into the second-level cache: where a loop computes much for each
+ * number, the processor itself does not look far enough ahead. They may lie past the end of an array. */
+static inline void real_fetch(const real *x, int n)
+{
+    for (int i = 0; i < n; i += 64 / (int)sizeof *x) __builtin_prefetch(x + i, 0, 2);
+}
+
 /* Two vectors of elements that lie one after the other, in an order that real_store_two undoes. */
 static inline void real_load_two(simd_vector out[2], const real *x)
 {

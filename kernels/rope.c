@@ -60,6 +60,7 @@ void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int 
     for (long n = 0; n < rows; n++) {
         struct angles angles;
         angles_load(&angles, cos_sin, positions, n, T, HS, direction);
+        real_fetch((real *)qkv + (size_t)(n + 1) * (size_t)(NH + 2 * NKV) * HS, (NH + NKV) * HS);
         row_rotate((real *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS, &angles, NH + NKV, HS);
     }
 }
@@ -117,6 +118,7 @@ void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void 
         const real *x = qkv + (size_t)n * width;
         real *y = out + (size_t)n * width;
         float *r = rstd + (size_t)n * heads;
+        real_fetch(x + width, (int)width);
         for (int h = 0; h < heads; h++)
             r[h] = (float)(real_dot(x + (size_t)h * HS, x + (size_t)h * HS, NULL, HS) / HS + (double)eps);
         for (int h = 0; h < heads; h++) r[h] = 1.0f / sqrtf(r[h]);
@@ -149,6 +151,8 @@ void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, cons
             for (int n = chunk * rows; n < end; n++) {
                 struct angles angles;
                 angles_load(&angles, cos_sin, positions, n, T, HS, -1.0f);
+                real_fetch(dqkv + (size_t)(n + 1) * width, heads * HS);
+                real_fetch(qkv + (size_t)(n + 1) * width, heads * HS);
                 for (int h = 0; h < heads; h++) {
                     size_t at = (size_t)n * width + (size_t)h * HS;
                     head_backward(dqkv + at, h < NH ? dw : dw + HS, qkv + at, h < NH ? q_weight : k_weight,
