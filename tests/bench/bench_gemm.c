@@ -1,5 +1,6 @@
 /* The matrix products of one training step of preset tiny, and a large square one, in fp32: anneal's beside
- * those of OpenBLAS, in turns on the same threads, which OMP_NUM_THREADS sets.
+ * those of OpenBLAS, in turns on the same threads, which OMP_NUM_THREADS sets. Run by hand it needs
+ * OPENBLAS_THREAD_TIMEOUT=4: OpenBLAS's idle threads otherwise spin on the cores of anneal's.
  *
  * Prints one line a shape: the median of each in GFLOP/s (2·M·N·K over the time), and the median of the
  * ratios of each turn; then the same for all products of a step together. */
@@ -11,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "kernels/device/cpu.h"
+#include "tui/session/process.h"
 
 enum { MAX_TURNS = 25 };
 
@@ -98,8 +100,10 @@ static float *operand(const struct bench *t, size_t count)
     return x;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    second_start(argv);
     struct bench t = {.k = cpu_backend()};
     struct device_info info;
     struct err err;

@@ -95,7 +95,9 @@ run_programs() {
 main() {
     local part
     print_machine
-    unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE # bench_gemm compares with OpenBLAS's own choice of kernels
+    # bench_gemm compares with OpenBLAS's own choice of kernels. Its idle threads would spin on the cores of anneal's.
+    unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+    export OPENBLAS_THREAD_TIMEOUT=4
     run_programs "$@"
     for part in step presets threads growth llmc interval ranks generate; do
         wanted $part "$@" || continue

@@ -7,8 +7,10 @@
 #
 # A measurement is a line "NAME {JSON}" of $scratch/PART; tables.awk makes the tables.
 
-has_bf16() {
-    grep -qw -e avx512_bf16 -e amx_bf16 /proc/cpuinfo
+has_bf16() { # reported once if not
+    grep -qw -e avx512_bf16 -e amx_bf16 /proc/cpuinfo && return
+    missing "bf16: this processor has no instructions for it"
+    return 1
 }
 
 # One line of a tool's JSON, after the name of the measurement.
