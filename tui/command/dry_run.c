@@ -1,7 +1,6 @@
 /* See dry_run.h. */
 #include "tui/command/dry_run.h"
 
-#include <langinfo.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@
 #include "tui/session/memory_share.h"
 #include "tui/widget/chart.h"
 
-enum { CHART_W = 78, CHART_H = 12, POINTS = 512 };
+enum { CHART_ROWS = 12, POINTS = 512 };
 
 /* ---- the schedule ---- */
 
@@ -105,8 +104,6 @@ void parts_print_categories(struct output *out, const struct plan *plan)
 static enum status print_chart(const struct config *c, struct err *err)
 {
     struct series_point points[POINTS];
-    struct grid grid = {0};
-    char row[CHART_W * 4 + 1];
     struct chart chart = {.title = "learning rate",
                           .trace = {{.points = points, .style = STYLE_LR}},
                           .trace_count = 1,
@@ -115,13 +112,7 @@ static enum status print_chart(const struct config *c, struct err *err)
                           .cursor = -1,
                           .best_step = -1};
     chart.trace[0].count = schedule_points(c, points, POINTS);
-    enum status status = grid_resize(&grid, CHART_W, CHART_H, err);
-    grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
-    if (!status) chart_draw(&grid, (struct rect){0, 0, CHART_W, CHART_H}, &chart);
-    putchar('\n');
-    for (int y = 0; !status && y < CHART_H; y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
-    grid_release(&grid);
-    return status;
+    return output_chart(&chart, CHART_ROWS, NULL, err);
 }
 
 /* Prints totals of a complete run. */

@@ -2,7 +2,6 @@
  * the rate that they suggest (Smith, "Cyclical Learning Rates for Training Neural Networks", 2017). The
  * weights are those that `anneal train` would begin with; they live in memory alone, and no run is recorded.
  */
-#include <langinfo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,9 @@
 #include "tui/session/process.h"
 #include "tui/session/ranks.h"
 #include "tui/session/training_session.h"
-#include "tui/widget/chart.h"
 
 /* WARMING: the first steps are not judged, since the average of so few losses is noise. */
-enum { STEPS_MOST = 10000, WARMING = 5, CHART_W = 78, CHART_H = 14, RATES_SHOWN = 5 };
+enum { STEPS_MOST = 10000, WARMING = 5, CHART_ROWS = 14, RATES_SHOWN = 5 };
 
 /* The weight of the losses before in the average that is judged. */
 static const double DECAY = 0.9;
@@ -120,9 +118,9 @@ static enum status print_chart(const struct search *search, struct err *err)
 {
     static struct series_point points[STEPS_MOST];
     static double smooth[STEPS_MOST];
-    struct grid grid = {0};
-    char row[CHART_W * 4 + 1], text[32];
-    struct rect area = {0, 0, CHART_W, CHART_H}, plot = chart_plot(area);
+    struct rect plot = chart_plot((struct rect){0, 0, OUTPUT_CHART_W, CHART_ROWS});
+    char axis[OUTPUT_CHART_W + 32];
+    int last = search->count - 1, end = 0;
     for (int k = 0; k < search->count; k++) {
         double loss = search->points[k].loss;
         points[k] = (struct series_point){.first_step = k,
@@ -139,24 +137,17 @@ static enum status print_chart(const struct search *search, struct err *err)
         .trace = {{.points = points, .smooth = smooth, .count = (size_t)search->count, .style = STYLE_TRAIN}},
         .trace_count = 1,
         .bare = true,
-        .last_step = search->count - 1,
+        .last_step = last,
         .cursor = -1,
         .best_step = search->lowest,
         .best = smooth[search->lowest]};
-    enum status status = grid_resize(&grid, CHART_W, CHART_H, err);
-    grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
-    if (!status) chart_draw(&grid, area, &chart);
-    if (!status) grid_fill(&grid, (struct rect){0, CHART_H - 1, CHART_W, 1}, ' ', STYLE_TEXT, 0);
-    for (int i = 0; !status && i < RATES_SHOWN; i++) { /* in place of the steps */
-        int last = search->count - 1, k = last * i / (RATES_SHOWN - 1);
-        snprintf(text, sizeof text, "%.0e", search->points[k].rate);
-        int x = plot.x + (plot.w - (int)strlen(text)) * i / (RATES_SHOWN - 1);
-        grid_text(&grid, x, CHART_H - 1, CHART_W - x, STYLE_TEXT, 0, text);
+    for (int i = 0; i < RATES_SHOWN; i++) {
+        char rate[32];
+        snprintf(rate, sizeof rate, "%.0e", search->points[last * i / (RATES_SHOWN - 1)].rate);
+        int x = plot.x + (plot.w - (int)strlen(rate)) * i / (RATES_SHOWN - 1);
+        end += snprintf(axis + end, sizeof axis - (size_t)end, "%*s%s", x - end, "", rate);
     }
-    putchar('\n');
-    for (int y = 0; !status && y < CHART_H; y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
-    grid_release(&grid);
-    return status;
+    return output_chart(&chart, CHART_ROWS, axis, err);
 }
 
 static enum status print(const struct search *search, struct err *err)

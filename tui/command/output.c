@@ -2,6 +2,7 @@
 #include "tui/command/output.h"
 
 #include <errno.h>
+#include <langinfo.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
-#include "tui/widget/grid.h"
 
 enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 4096 };
 
@@ -310,4 +310,19 @@ void output_run(struct json_out *json, const struct run_info *run)
         else if (store_columns[i].field != FIELD_NONE)
             column_json(json, &store_columns[i], run);
     json_out_text(json, "tags", run->tags);
+}
+
+enum status output_chart(const struct chart *chart, int rows, const char *axis, struct err *err)
+{
+    struct grid grid = {0};
+    char row[OUTPUT_CHART_W * 4 + 1];
+    enum status status = grid_resize(&grid, OUTPUT_CHART_W, rows, err);
+    if (status) return status;
+    grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
+    chart_draw(&grid, (struct rect){0, 0, OUTPUT_CHART_W, rows}, chart);
+    putchar('\n');
+    for (int y = 0; y < rows - (axis != NULL); y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
+    if (axis) printf("%s\n", axis);
+    grid_release(&grid);
+    return STATUS_OK;
 }

@@ -16,6 +16,9 @@
 #include "core/base/json_out.h"
 #include "runs/columns.h"
 #include "runs/run.h"
+#include "tui/widget/chart.h"
+
+enum { OUTPUT_CHART_W = 78 };
 
 /* Prints "anneal: ..." on standard error, safe for a terminal. */
 void output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -106,6 +109,10 @@ void output_record(struct output *output, enum store_table table, const void *re
 
 /* All columns of a run as members of the object that is open. */
 void output_run(struct json_out *json, const struct run_info *run);
+
+/* Prints a chart of OUTPUT_CHART_W columns and `rows` rows on the page, after an empty line. `axis` (NULL:
+ * the steps) is the text of its last row. */
+enum status output_chart(const struct chart *chart, int rows, const char *axis, struct err *err);
 
 /* "2026-01-31 12:00:00"; "-" if not a time. Returns buf. */
 char *output_format_time(double when, char *buf, size_t size);
