@@ -200,6 +200,79 @@ static enum status open_text(const struct inputs *texts, const char *word, const
     return status;
 }
 
+/* ---- sources ---- */
+
+/* Puts a file in the place of each source of the only one, all in its mapping. */
+static enum status divide_file(struct corpus *corpus, size_t count, struct err *err)
+{
+    struct token_file whole = corpus->files[0], *files = calloc(count, sizeof *files);
+    uint64_t before = 0;
+    if (whole.source_count != count) {
+        free(files);
+        return err_set(
+            err, STATUS_CORRUPT,
+            "%s: its sidecar does not name the tokens of %zu sources (remove its folder to prepare it "
+            "again)",
+            whole.path, count);
+    }
+    bool ok = files;
+    for (size_t i = 0; ok && i < count; i++) {
+        files[i] = whole;
+        files[i].sources = NULL;
+        files[i].source_count = 0;
+        files[i].count = whole.sources[i];
+        if (whole.tokens) files[i].tokens += before;
+        if (whole.narrow) files[i].narrow += before;
+        before += whole.sources[i];
+        if (i) files[i].map = (struct file_map){0};
+        if (i) ok = (files[i].path = strdup(whole.path)) != NULL;
+    }
+    if (!ok) {
+        for (size_t i = 1; files && i < count; i++) free(files[i].path);
+        free(files);
+        return err_no_memory(err, "%zu sources", count);
+    }
+    free(whole.sources);
+    free(corpus->files);
+    corpus->files = files;
+    corpus->file_count = count;
+    return STATUS_OK;
+}
+
+static enum status take_sources(struct corpus *corpus, const struct inputs *inputs, struct err *err)
+{
+    size_t count = inputs->source_count;
+    if (!count) return STATUS_OK;
+    corpus->sources = calloc(count, sizeof *corpus->sources);
+    if (!corpus->sources) return err_no_memory(err, "%zu sources", count);
+    for (size_t i = 0; i < count; i++) {
+        const struct input_source *from = &inputs->sources[i];
+        struct corpus_source *to = &corpus->sources[i];
+        *to = (struct corpus_source){.weight = from->weight, .first = i, .count = 1};
+        if (inputs->tokens) to->first = from->first, to->count = from->count;
+        memcpy(to->name, from->name, sizeof to->name);
+    }
+    corpus->source_count = count;
+    return inputs->tokens ? STATUS_OK : divide_file(corpus, count, err);
+}
+
+struct corpus corpus_of_source(const struct corpus *corpus, size_t i)
+{
+    struct corpus part = *corpus;
+    part.validation = NULL;
+    part.sources = NULL;
+    part.source_count = 0;
+    if (!corpus->source_count) return part;
+    part.files += corpus->sources[i].first;
+    part.file_count = corpus->sources[i].count;
+    part.described = 0;
+    part.tokens = 0;
+    for (size_t f = 0; f < part.file_count; f++) part.tokens += part.files[f].count;
+    return part;
+}
+
+/* ---- all of it ---- */
+
 enum status corpus_open(const char *train, const char *tokenizer, const struct text_reading *reading,
                         const char *cache, const struct progress *progress, struct corpus *out,
                         struct err *err)
@@ -218,6 +291,7 @@ enum status corpus_open(const char *train, const char *tokenizer, const struct t
                        "template belongs to (name its tokenizer.json)",
                        tokenizer);
     enum status status = inputs_open(train, cache, progress, &inputs, err);
+    if (!status && format) status = inputs_refuse_weights(&inputs, "data.format = instructions", err);
     if (!status && inputs.tokens && format)
         status = err_set(err, STATUS_USAGE,
                          "%.200s: is a token file, and instruction tuning needs conversations as JSONL",
@@ -230,9 +304,12 @@ enum status corpus_open(const char *train, const char *tokenizer, const struct t
     if (!status)
         status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
                                : open_text(&inputs, tokenizer, reading, cache, progress, out, err);
+    if (!status && (status = take_sources(out, &inputs, err))) corpus_close(out);
     inputs_close(&inputs);
     return status;
 }
+
+/* ---- the vocabulary ---- */
 
 static int64_t size_of_tokenizer(const char *word)
 {
@@ -303,6 +380,7 @@ void corpus_close(struct corpus *corpus)
     free(corpus->validation);
     for (size_t i = 0; i < corpus->file_count; i++) token_file_close(&corpus->files[i]);
     free(corpus->files);
+    free(corpus->sources);
     if (corpus->runs) token_file_close(corpus->runs);
     free(corpus->runs);
     tokenizer_close(corpus->tokenizer);
@@ -345,6 +423,8 @@ static uint64_t mark_files(const struct corpus *corpus, uint64_t sum)
     uint64_t count = corpus->file_count, whole = WHOLE / count,
              pieces = PIECES / count > PIECES_LEAST ? PIECES / count : PIECES_LEAST;
     for (size_t i = 0; i < count; i++) sum = mark_file(&corpus->files[i], whole, pieces, sum);
+    for (size_t i = 0; i < corpus->source_count; i++)
+        sum = XXH64(&corpus->sources[i].weight, sizeof corpus->sources[i].weight, sum);
     return corpus->runs ? mark_file(corpus->runs, whole, pieces, sum) : sum;
 }
 
@@ -355,7 +435,8 @@ struct corpus_mark corpus_mark_of(const struct corpus *corpus)
     return (struct corpus_mark){.tokens = corpus->tokens,
                                 .checksum = sum,
                                 .tokenizer = corpus->tokenizer ? tokenizer_checksum(corpus->tokenizer) : 0,
-                                .learned = corpus->learned};
+                                .learned = corpus->learned,
+                                .mixed = corpus->source_count > 0};
 }
 
 enum status corpus_mark_check(const struct corpus_mark *trained, const struct corpus_mark *now,
@@ -378,7 +459,8 @@ enum status corpus_mark_check(const struct corpus_mark *trained, const struct co
                        trained->tokens, now->tokens);
     if (trained->checksum != now->checksum)
         return err_set(err, STATUS_USAGE,
-                       "the corpus has changed: the same number of tokens, but different ones (restore it, "
-                       "or train a new run)");
+                       "the corpus has changed: the same number of tokens, but different ones%s (restore it, "
+                       "or train a new run)",
+                       now->mixed ? ", or other weights" : "");
     return STATUS_OK;
 }

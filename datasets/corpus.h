@@ -18,15 +18,23 @@
 
 /* Tokens in one file or several, in the order they are named. Their ids stay where they are, in as many
  * mappings; a sequence never crosses from one to the next (see batch.h). */
+struct corpus_source {
+    char name[INPUT_SOURCE_NAME]; /* for names of measures */
+    double weight;                /* above 0 */
+    size_t first, count;          /* its files */
+};
+
 struct corpus {
     struct token_file *files; /* file_count of them, owned */
     size_t file_count;
-    size_t described;            /* the first file whose sidecar names a tokenizer; 0 where none does */
-    uint64_t tokens;             /* in all files */
-    uint32_t vocab_size;         /* all ids are below */
-    struct tokenizer *tokenizer; /* NULL for token files whose sidecars name none that can be found */
-    bool learned;                /* the tokenizer was learned from this text (bpe:N) */
-    char tokenizer_word[4096];   /* what opens it again: "bytes", or a path; "" without one */
+    size_t described;              /* the first file whose sidecar names a tokenizer; 0 where none does */
+    uint64_t tokens;               /* in all files */
+    uint32_t vocab_size;           /* all ids are below */
+    struct tokenizer *tokenizer;   /* NULL for token files whose sidecars name none that can be found */
+    bool learned;                  /* the tokenizer was learned from this text (bpe:N) */
+    char tokenizer_word[4096];     /* what opens it again: "bytes", or a path; "" without one */
+    struct corpus_source *sources; /* of a mixture, source_count of them, owned */
+    size_t source_count;           /* 0: the names had no weights */
     struct token_file *runs;   /* where the tokens are examples, see examples.h; NULL: they are text; owned */
     struct corpus *validation; /* other data to validate on; NULL: a part of this corpus is held out */
 };
@@ -42,6 +50,10 @@ enum status corpus_open(const char *train, const char *tokenizer, const struct t
                         const char *cache, const struct progress *progress, struct corpus *out,
                         struct err *err);
 void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
+
+/* The files of source i as a corpus that borrows everything and is not closed; of a corpus without sources,
+ * all of it. Without validation data. */
+struct corpus corpus_of_source(const struct corpus *corpus, size_t i);
 
 /* The vocabulary size of such a corpus, from names and sidecars, without reading the corpus; 0: unknown. */
 int64_t corpus_vocabulary(const char *train, const char *tokenizer);
@@ -66,10 +78,11 @@ bool corpus_find_id(const struct corpus *corpus, uint32_t least, struct corpus_p
 struct corpus_mark {
     uint64_t tokens; /* number of tokens, without separate validation data */
     /* XXH64 over all files in order, separate validation data last: over all ids of a file up to 16 MiB
-     * (shared among the files), else over both ends and an even sample */
+     * (shared among the files), else over both ends and an even sample; then over the weights of sources */
     uint64_t checksum;
     uint64_t tokenizer; /* its checksum; 0: none */
     bool learned;       /* as in struct corpus; not stored with a checkpoint */
+    bool mixed;         /* of a mixture; not stored either */
 };
 struct corpus_mark corpus_mark_of(const struct corpus *corpus);
 

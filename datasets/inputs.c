@@ -6,6 +6,7 @@
 #include <fts.h>
 #include <glob.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,18 @@ static char *next_name(char **at)
     for (size_t n = strlen(name); n && isspace((unsigned char)name[n - 1]); n--) name[n - 1] = '\0';
     while (isspace((unsigned char)*name)) name++;
     return name;
+}
+
+/* Cuts the weight off a name, "books/ : 0.7"; NULL: it has none. What exists as it stands has none. */
+static const char *cut_weight(char *name, double *weight)
+{
+    char *colon = strrchr(name, ':');
+    if (!colon || file_exists(name)) return NULL;
+    char *text = colon + 1 + strspn(colon + 1, " \t");
+    if (!text_parse_double(text, weight)) return NULL;
+    while (colon > name && isspace((unsigned char)colon[-1])) colon--;
+    *colon = '\0';
+    return text;
 }
 
 static enum status add(struct gathering *g, const char *path)
@@ -225,6 +238,70 @@ static enum status add_pattern(struct gathering *g, const char *pattern)
     return status ? status : skip_binary(g, first, pattern);
 }
 
+/* ---- sources ---- */
+
+/* What a source is called: the last part of its name that is no pattern, without endings. */
+static void name_source(const char *name, struct inputs *inputs)
+{
+    struct input_source *source = &inputs->sources[inputs->source_count];
+    size_t n = strcspn(name, "*?["), from;
+    while (name[n] && n && name[n - 1] != '/') n--; /* the folder of a pattern */
+    while (n && name[n - 1] == '/') n--;
+    for (from = n; from && name[from - 1] != '/';) from--;
+    for (int endings = name[n] ? 0 : text_file_compressed(name) ? 2 : 1; endings-- > 0;) { /* of a file */
+        const char *dot = memrchr(name + from, '.', n - from);
+        if (dot && dot > name + from) n = (size_t)(dot - name);
+    }
+    char *out = source->name;
+    text_plain_name(name + from, n - from, out, sizeof source->name - 4);
+    if (!*out) strcpy(out, "source");
+    size_t length = strlen(out);
+    for (size_t i = 0, again = 2; i < inputs->source_count; i++)
+        if (strcmp(inputs->sources[i].name, out) == 0) {
+            snprintf(out + length, 4, "_%zu", again++ % 100);
+            i = SIZE_MAX; /* compare with all again */
+        }
+}
+
+/* Adds the files from `first` on as a source. */
+static enum status add_source(struct inputs *inputs, const char *name, size_t first, double weight,
+                              struct err *err)
+{
+    if (!(weight > 0) || isinf(weight))
+        return err_set(err, STATUS_USAGE, "%.200s: its weight is %g, which is not a number above 0", name,
+                       weight);
+    if (inputs->source_count == INPUT_SOURCES_MAX)
+        return err_set(err, STATUS_USAGE,
+                       "%.200s: a mixture has at most %d sources (a folder or a pattern is one)", name,
+                       INPUT_SOURCES_MAX);
+    if (!inputs->sources) inputs->sources = calloc(INPUT_SOURCES_MAX, sizeof *inputs->sources);
+    if (!inputs->sources) return err_no_memory(err, "the list of files");
+    name_source(name, inputs);
+    struct input_source *source = &inputs->sources[inputs->source_count++];
+    source->first = first;
+    source->count = inputs->count - first;
+    source->weight = weight;
+    return STATUS_OK;
+}
+
+static enum status refuse_some_weights(size_t names, const char *without, const struct inputs *inputs,
+                                       struct err *err)
+{
+    if (!inputs->source_count || inputs->source_count == names) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "%.200s: has no weight, but other names have (give each name one, such as %.150s : 0.5, or "
+        "none)",
+        without, without);
+}
+
+enum status inputs_refuse_weights(const struct inputs *inputs, const char *key, struct err *err)
+{
+    if (!inputs->source_count) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: takes no weights, which are for text to train on (name files alone)", key);
+}
+
 /* ---- checks of all files ---- */
 
 static bool is_same_file(const char *a, const char *b)
@@ -234,7 +311,7 @@ static bool is_same_file(const char *a, const char *b)
            first.st_ino == second.st_ino;
 }
 
-static enum status refuse_a_mixture(const struct inputs *inputs, struct err *err)
+static enum status refuse_both_kinds(const struct inputs *inputs, struct err *err)
 {
     const char *tokens = NULL, *text = NULL;
     for (size_t i = 0; i < inputs->count; i++)
@@ -270,17 +347,28 @@ static enum status open_list(const char *value, struct gathering *g, struct inpu
     g->inputs = &inputs;
     char *list = strdup(value);
     enum status status = list ? STATUS_OK : err_no_memory(err, "the list of files");
-    for (char *at = list; !status && at;) {
+    const char *without = "";
+    size_t names = 0;
+    for (char *at = list; !status && at; names++) {
         char *name = next_name(&at);
-        if (!*name)
+        double weight;
+        bool weighs = cut_weight(name, &weight);
+        size_t first = inputs.count;
+        if (!*name && weighs)
+            status = err_set(err, STATUS_USAGE, "a weight in a list of data files has no name before it");
+        else if (!*name)
             status =
                 err_set(err, STATUS_USAGE, "a name in a list of data files is empty (a comma too many?)");
         else
             status = is_pattern(name) ? add_pattern(g, name) : add_name(g, name);
+        if (!status && weighs) status = add_source(&inputs, name, first, weight, err);
+        if (!weighs) without = name;
     }
+    if (!status) status = refuse_some_weights(names, without, &inputs, err);
     free(list);
-    if (!status) status = refuse_a_mixture(&inputs, err);
-    if (!status && (inputs.tokens = token_file_named(inputs.paths[0]))) status = refuse_twice(&inputs, err);
+    if (!status) status = refuse_both_kinds(&inputs, err);
+    inputs.tokens = !status && token_file_named(inputs.paths[0]);
+    if (!status && (inputs.tokens || inputs.source_count)) status = refuse_twice(&inputs, err);
     if (status)
         inputs_close(&inputs);
     else
@@ -320,6 +408,7 @@ void inputs_close(struct inputs *inputs)
     for (size_t i = 0; i < inputs->count; i++) free(inputs->paths[i]);
     free(inputs->paths);
     free(inputs->first_skipped);
+    free(inputs->sources);
     *inputs = (struct inputs){0};
 }
 
@@ -399,11 +488,13 @@ bool inputs_make_absolute(char *value, size_t size)
     FILE *out = open_memstream(&whole, &n);
     for (char *at = list; here && out && at;) {
         bool begun = at != list;
-        const char *name = next_name(&at);
+        char *name = next_name(&at);
+        double number;
+        const char *weight = cut_weight(name, &number);
         bool relative =
             *name && *name != '/' && !recipe_find(name) && (file_exists(name) || is_pattern(name));
-        fprintf(out, "%s%s%s%s", begun ? "," : "", relative ? here : "", relative && here[1] ? "/" : "",
-                name);
+        fprintf(out, "%s%s%s%s%s%s", begun ? "," : "", relative ? here : "", relative && here[1] ? "/" : "",
+                name, weight ? " : " : "", weight ? weight : "");
     }
     bool fits = text_stream_end(out, &whole) && here && list && n < size;
     if (fits) memcpy(value, whole, n + 1);

@@ -1,7 +1,10 @@
 /* The files that a value of data.train or data.val, or a command line, names: token files, or texts.
  *
- *     value  = name { "," name }      blanks around a name are ignored
+ *     value  = name [":" weight] { "," name [":" weight] }      blanks around both are ignored
  *     name   = a path, a recipe, or a pattern with * ? [ ] (as in a shell, sorted by bytes)
+ *
+ * Either all names have weights, numbers above 0, or none: with weights the names are the sources of a
+ * mixture.
  *
  * A value, or a name, that exists as a path is that path, whatever characters it has; only a recipe takes
  * precedence over a file of its name ("./kjv" is the file). A folder means all regular files below it in
@@ -21,17 +24,31 @@
 #include "core/base/err.h"
 #include "datasets/progress.h"
 
+enum { INPUT_SOURCES_MAX = 24, INPUT_SOURCE_NAME = 40 };
+
+/* The files paths[first … first + count), and their share of the training data. */
+struct input_source {
+    size_t first, count;
+    double weight;
+    char name[INPUT_SOURCE_NAME]; /* of the file or folder, without ending; another one for each source */
+};
+
 struct inputs {
     char **paths; /* count of them, at least one; owned */
     size_t count, capacity;
-    bool tokens;         /* token files, which need not exist; else texts */
-    size_t skipped;      /* number of skipped binary files */
-    char *first_skipped; /* the first of them; NULL: none; owned */
+    bool tokens;                  /* token files, which need not exist; else texts */
+    size_t skipped;               /* number of skipped binary files */
+    char *first_skipped;          /* the first of them; NULL: none; owned */
+    struct input_source *sources; /* source_count of them, owned */
+    size_t source_count;          /* 0: names have no weights */
 };
 
+/* STATUS_USAGE if names have weights: `key` is the key that takes none. */
+enum status inputs_refuse_weights(const struct inputs *inputs, const char *key, struct err *err);
+
 /* Recipes' texts are stored in `cache`; NULL: recipes are not made and stay names. STATUS_NOT_FOUND for a
- * missing file and for a pattern without a match, STATUS_USAGE for an empty name and for the mistakes named
- * above. */
+ * missing file and for a pattern without a match, STATUS_USAGE for an empty name, bad weights, and for the
+ * mistakes named above. */
 enum status inputs_open(const char *value, const char *cache, const struct progress *progress,
                         struct inputs *out, struct err *err);
 /* The same from names alone: recipes stay names, and it opens no file and no folder inside a folder. So it is

@@ -165,6 +165,7 @@ static enum status read_files(struct reading *r, const char *value, struct err *
 {
     struct inputs inputs = {0};
     enum status status = inputs_open(value, NULL, NULL, &inputs, err);
+    if (!status) status = inputs_refuse_weights(&inputs, "data.format = labels", err);
     if (!status && inputs.tokens)
         status = err_set(err, STATUS_USAGE,
                          "%.200s: holds tokens without labels; a classifier learns from CSV or JSONL files",
@@ -333,6 +334,7 @@ static enum status learn(const char *value, const char *text_column, int64_t siz
     struct bpe_trainer *trainer = NULL;
     enum status status = bpe_train_check(size, err);
     if (!status) status = inputs_open(value, NULL, NULL, &inputs, err);
+    if (!status) status = inputs_refuse_weights(&inputs, "data.format = labels", err);
     if (!status) status = bpe_trainer_new((int)size, 1, progress, &trainer, err);
     for (size_t i = 0; !status && i < inputs.count; i++)
         status = labelled_file_each(inputs.paths[i], text_column, NULL, count_row, trainer, err);

@@ -299,6 +299,23 @@ static enum status refuse_without_end(const char *word, struct err *err)
                    word);
 }
 
+/* Encodes all texts, and fills the number of tokens of each source. */
+static enum status encode_sources(struct encoding *e, const struct inputs *texts, bool whole,
+                                  uint64_t sources[INPUT_SOURCES_MAX], struct err *err)
+{
+    struct input_source all = {.count = texts->count};
+    const struct input_source *of = texts->source_count ? texts->sources : &all;
+    size_t count = texts->source_count ? texts->source_count : 1;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < count; i++) {
+        uint64_t before = e->writer.count;
+        status = text_pieces_each(texts, of[i].first, of[i].count, e->reading, whole, encode_text, e, err);
+        if (!status && e->crew) status = crew_finish(e->crew, err);
+        sources[i] = e->writer.count - before;
+    }
+    return status;
+}
+
 /* Writes path, path.json and summary->tokenizer_path, and for conversations runs.tok next to them. `opened`
  * is the tokenizer; NULL: learns the one of `word` from the text. */
 static enum status encode(const struct inputs *texts, const char *word, const struct tokenizer *opened,
@@ -326,11 +343,13 @@ static enum status encode(const struct inputs *texts, const char *word, const st
                                     .tokenizer_checksum = tokenizer_checksum(work.tokenizer)};
     bool replaced = file_exists(tokenizer_path);
     const struct chat_format *format = reading->conversations;
+    uint64_t sources[INPUT_SOURCES_MAX];
+    sidecar.sources = sources;
+    sidecar.source_count = texts->source_count;
     bool whole = !is_bytes(work.tokenizer) && !bpe_divides(tokenizer_bpe(work.tokenizer));
     status = token_writer_open(&work.writer, path, err);
     if (!status) status = format ? open_conversations(&work, format, path, err) : open_crew(&work, err);
-    if (!status) status = text_pieces_each(texts, 0, texts->count, reading, whole, encode_text, &work, err);
-    if (!status && work.crew) status = crew_finish(work.crew, err);
+    if (!status) status = encode_sources(&work, texts, whole, sources, err);
     if (!status && format) status = close_conversations(&work, err);
     if (!status) status = tokenizer_save_json(work.tokenizer, tokenizer_path, err);
     if (!status) {
@@ -419,6 +438,8 @@ enum status corpus_cache_find(const struct inputs *texts, const char *word, cons
     XXH3_128bits_update(work.state, made_with, sizeof made_with);
     if (reading->conversations) hash_format(work.state, reading->conversations);
     if (reading->ends) XXH3_128bits_update(work.state, TOKENIZER_END, sizeof TOKENIZER_END);
+    for (size_t i = 0; i < texts->source_count; i++)
+        XXH3_128bits_update(work.state, &texts->sources[i].count, sizeof texts->sources[i].count);
     enum status status = text_pieces_of_files(texts, hash_file, &work, err);
     XXH128_hash_t key = XXH3_128bits_digest(work.state);
     XXH3_freeState(work.state);

@@ -43,6 +43,24 @@ static bool is_checksum(const char *word)
     return strlen(word) == 16 && strspn(word, "0123456789abcdef") == 16;
 }
 
+/* Without a list there are none. */
+static bool copy_sources(const json_t *list, struct token_file *file)
+{
+    size_t count = json_array_size(list), i;
+    uint64_t sum = 0;
+    const json_t *value;
+    if (!list) return true;
+    file->sources = calloc(count + 1, sizeof *file->sources);
+    if (!file->sources) return false;
+    json_array_foreach((json_t *)(uintptr_t)list, i, value)
+    {
+        if (json_integer_value(value) < 0) return false;
+        sum += file->sources[i] = (uint64_t)json_integer_value(value);
+    }
+    file->source_count = count;
+    return sum == file->count;
+}
+
 static bool copy_sidecar(json_t *root, struct token_file *file, json_int_t *tokens)
 {
     json_int_t vocab = 0;
@@ -52,7 +70,8 @@ static bool copy_sidecar(json_t *root, struct token_file *file, json_int_t *toke
                     "checksum", &sum) != 0 ||
         strlen(tokenizer) >= sizeof file->tokenizer ||
         strlen(tokenizer_file) >= sizeof file->tokenizer_file || strchr(tokenizer_file, '/') || vocab < 0 ||
-        vocab > INT32_MAX || !is_checksum(checksum) || (sum && !is_checksum(sum)))
+        vocab > INT32_MAX || !is_checksum(checksum) || (sum && !is_checksum(sum)) ||
+        !copy_sources(json_object_get(root, "sources"), file))
         return false;
     strcpy(file->tokenizer, tokenizer);
     strcpy(file->tokenizer_file, tokenizer_file);
@@ -174,6 +193,7 @@ void token_file_close(struct token_file *file)
 {
     file_map_close(&file->map);
     free(file->path);
+    free(file->sources);
     *file = (struct token_file){0};
 }
 
@@ -299,6 +319,10 @@ static enum status write_sidecar(struct token_writer *writer, const struct token
         json_pack("{s:I, s:s, s:s*, s:I, s:s, s:s}", "tokens", (json_int_t)writer->count, "tokenizer",
                   sidecar->tokenizer, "tokenizer_file", sidecar->tokenizer_file, "vocab_size",
                   (json_int_t)sidecar->vocab_size, "tokenizer_checksum", checksum, "checksum", sum);
+    json_t *list = root && sidecar->source_count ? json_array() : NULL;
+    for (size_t i = 0; i < sidecar->source_count; i++)
+        json_array_append_new(list, json_integer((json_int_t)sidecar->sources[i]));
+    if (list) json_object_set_new(root, "sources", list);
     if (!root)
         return err_set(err, STATUS_USAGE, "the tokenizer's name is not UTF-8: %.100s (rename its file)",
                        sidecar->tokenizer);

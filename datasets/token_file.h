@@ -12,7 +12,8 @@
  *     {"tokens": 1263204, "tokenizer": "bpe:2048", "tokenizer_file": "corpus.tokenizer.json",
  *      "vocab_size": 2048, "tokenizer_checksum": "0123456789abcdef", "checksum": "0123456789abcdef"}
  *
- * `tokenizer_file` is a name in the folder of the token file. The sidecar is optional. */
+ * `tokenizer_file` is a name in the folder of the token file. The texts of a mixture (inputs.h) have
+ * "sources", too: the tokens of each source. The sidecar is optional. */
 #ifndef ANNEAL_DATASETS_TOKEN_FILE_H
 #define ANNEAL_DATASETS_TOKEN_FILE_H
 
@@ -38,6 +39,8 @@ struct token_file {
     uint64_t tokenizer_checksum; /* from the sidecar; 0 without one */
     char tokenizer[256];         /* from the sidecar: "bytes", "bpe:2048", a path; "" without one */
     char tokenizer_file[256];    /* from the sidecar: the path of the tokenizer.json; "" without one */
+    uint64_t *sources;           /* from the sidecar: tokens of each source, source_count of them; owned */
+    size_t source_count;
     struct file_map map;
 };
 
@@ -72,6 +75,8 @@ struct token_sidecar {
     const char *tokenizer_file; /* NULL: none */
     uint32_t vocab_size;
     uint64_t tokenizer_checksum;
+    const uint64_t *sources; /* source_count numbers whose sum is the token count; 0: none */
+    size_t source_count;
 };
 
 /* Writes a token file piece by piece, so that a corpus need not fit into memory. Nothing appears under

@@ -356,10 +356,11 @@ static void judge_text(void *context, int row, const float *logits)
     m->counts[(size_t)target * (size_t)m->classes + (size_t)best]++;
 }
 
-static void cl_judge(struct task_data *data, struct network *network, struct batch_view batch)
+static void cl_judge(struct task_data *data, struct network *network, uint64_t cursor,
+                     struct batch_view batch)
 {
     struct classification *m = (struct classification *)data;
-    (void)network; /* the classifier has it */
+    (void)network, (void)cursor; /* the classifier has the network */
     m->targets = batch.labels;
     classifier_run(&m->classifier, batch, judge_text, m);
 }

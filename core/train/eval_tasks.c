@@ -16,9 +16,11 @@ static enum status find_files(const struct config *config, struct inputs *out, s
     *out = (struct inputs){0};
     if (!*config->eval.tasks) return STATUS_OK;
     if (inputs_open(config->eval.tasks, NULL, NULL, out, err)) return err_prefix(err, "eval.tasks");
-    if (out->count <= EVAL_TASKS_MAX) return STATUS_OK;
-    err_set(err, STATUS_USAGE, "eval.tasks: names %zu files, at most %d can be scored", out->count,
-            EVAL_TASKS_MAX);
+    enum status status = inputs_refuse_weights(out, "eval.tasks", err);
+    if (!status && out->count <= EVAL_TASKS_MAX) return STATUS_OK;
+    if (!status)
+        err_set(err, STATUS_USAGE, "eval.tasks: names %zu files, at most %d can be scored", out->count,
+                EVAL_TASKS_MAX);
     inputs_close(out);
     return STATUS_USAGE;
 }

@@ -3,16 +3,30 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/text.h"
 #include "core/train/task.h"
 #include "datasets/examples.h"
+#include "datasets/mixture.h"
+
+/* The sources of one part of the data: of a mixture several. */
+struct part {
+    struct split splits[MIXTURE_SOURCES_MAX];
+    const struct corpus_source *of; /* (count) their names and weights; NULL: the only one has none */
+    int count;
+    struct mixture mixture; /* of several */
+};
 
 struct language_model {
     struct task_data base;
-    struct split splits[2];          /* by part, of text */
+    struct part parts[2];            /* of text */
     struct example_rows examples[2]; /* by part, of conversations */
-    double sum, labels;              /* of an evaluation */
+    struct judged {                  /* of an evaluation */
+        double sum, labels;
+    } judged[MIXTURE_SOURCES_MAX];
+    int32_t *masked;                     /* (B,T) labels of one source alone */
+    char names[MIXTURE_SOURCES_MAX][64]; /* of their losses */
 };
 
 /* ---- opening ---- */
@@ -37,19 +51,19 @@ static enum status check_vocabulary(const struct config *c, const struct corpus 
 }
 
 /* Without labels that count there is no mean loss, and 0 would look like a perfect one. */
-static enum status check_labels(const struct language_model *m, struct err *err)
+static enum status check_labels(const struct language_model *m, enum task_part number, int source,
+                                struct err *err)
 {
     const struct config *c = m->base.config;
-    const struct split *train = &m->splits[TASK_TRAINING], *validation = &m->splits[TASK_VALIDATION];
-    uint64_t sequences = validation->sequences, most = (uint64_t)(c->eval.batches * c->train.batch_size);
-    if (most && most < sequences) sequences = most;
+    const struct part *part = &m->parts[number];
+    const struct split *split = &part->splits[source];
+    uint64_t sequences = split->sequences, most = (uint64_t)(c->eval.batches * c->train.batch_size);
     const char *where = *c->data.val ? "data.val" : "the validation split (data.val_fraction)";
-    if (!split_counts(train, train->sequences)) {
+    if (number == TASK_TRAINING)
         where = "the training split";
-        sequences = train->sequences;
-    } else if (!sequences || split_counts(validation, sequences)) {
-        return STATUS_OK;
-    }
+    else if (most && most < sequences)
+        sequences = most;
+    if (!sequences || split_counts(split, sequences)) return STATUS_OK;
     return err_set(
         err, STATUS_USAGE,
         "data.padding = %" PRId64 ": all labels of the first %" PRIu64
@@ -58,17 +72,95 @@ static enum status check_labels(const struct language_model *m, struct err *err)
         c->data.padding, sequences, sequences == 1 ? "" : "s", where);
 }
 
-static enum status open_text(struct language_model *m, struct err *err)
+/* Splits source i of the corpus, or all of it, of which `held` (NULL: nothing) is held out or, if it is not
+ * part of the corpus, taken for validation. */
+static enum status open_source(const struct language_model *m, const struct corpus *corpus,
+                               struct split *train, struct split *held, struct err *err)
 {
     const struct config *c = m->base.config;
-    enum status status = split_corpus(m->base.corpus, c->data.val_split, c->data.val_fraction,
-                                      (int)c->train.seq_len, (uint64_t)c->train.seed, c->data.shuffle,
-                                      &m->splits[TASK_TRAINING], &m->splits[TASK_VALIDATION], err);
-    for (int part = 0; !status && part < 2; part++) {
-        m->splits[part].padding = c->data.padding;
-        m->base.sources[part] = split_source(&m->splits[part]);
+    struct split none = {0};
+    enum status status =
+        split_corpus(corpus, c->data.val_split, held ? c->data.val_fraction : 0, (int)c->train.seq_len,
+                     (uint64_t)c->train.seed, c->data.shuffle, train, held ? held : &none, err);
+    train->padding = c->data.padding;
+    if (held) held->padding = c->data.padding;
+    return status;
+}
+
+/* Names the source in what is wrong with it. */
+static enum status explain(const struct corpus *corpus, int source, struct err *err)
+{
+    if (!corpus->source_count) return err->status;
+    return err_prefix(err, "%s, a source of the mixture", corpus->sources[source].name);
+}
+
+static int count_sources(const struct corpus *corpus)
+{
+    return corpus->source_count ? (int)corpus->source_count : 1;
+}
+
+/* Without separate validation data, each source holds out a part of itself. */
+static enum status split_sources(struct language_model *m, struct err *err)
+{
+    const struct corpus *corpus = m->base.corpus, *own = corpus->validation;
+    struct part *train = &m->parts[TASK_TRAINING], *held = &m->parts[TASK_VALIDATION];
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && i < count_sources(corpus); i++) {
+        struct corpus source = corpus_of_source(corpus, (size_t)i);
+        status = open_source(m, &source, &train->splits[i], own ? NULL : &held->splits[i], err);
+        if (status) return err ? explain(corpus, i, err) : status;
+        train->count = i + 1;
+        if (!own) held->count = i + 1;
     }
-    return status || c->data.padding < 0 ? status : check_labels(m, err);
+    for (int i = 0; !status && own && i < count_sources(own); i++) {
+        struct corpus source = corpus_of_source(corpus, 0), validation = corpus_of_source(own, (size_t)i);
+        struct split again = {0};
+        source.validation = &validation;
+        status = open_source(m, &source, &again, &held->splits[i], err);
+        split_release(&again);
+        if (status) return err ? explain(own, i, err) : status;
+        held->count = i + 1;
+    }
+    train->of = corpus->sources;
+    held->of = own ? own->sources : corpus->sources;
+    return STATUS_OK;
+}
+
+/* The batches of a part: of its only source, or mixed. */
+static enum status mix(struct language_model *m, enum task_part number, struct err *err)
+{
+    const struct config *c = m->base.config;
+    struct part *part = &m->parts[number];
+    struct batch_source sources[MIXTURE_SOURCES_MAX];
+    double weights[MIXTURE_SOURCES_MAX];
+    enum status status = STATUS_OK;
+    for (int i = 0; i < part->count; i++) {
+        sources[i] = split_source(&part->splits[i]);
+        weights[i] = part->of ? part->of[i].weight : 1;
+    }
+    m->base.sources[number] = sources[0];
+    if (!part->of || !sources[0].rows) return STATUS_OK; /* nothing is held out */
+    if (number == TASK_TRAINING)
+        status = mixture_open_training(sources, weights, part->count, &part->mixture, err);
+    else
+        mixture_open_validation(sources, weights, part->count,
+                                (uint64_t)(c->eval.batches * c->train.batch_size), &part->mixture);
+    if (!status) m->base.sources[number] = mixture_batches(&part->mixture);
+    return status ? err_prefix(err, "data.train") : STATUS_OK;
+}
+
+static enum status open_text(struct language_model *m, struct err *err)
+{
+    enum status status = split_sources(m, err);
+    for (int number = 0; !status && number < 2; number++) {
+        struct part *part = &m->parts[number];
+        for (int i = 0; !status && m->base.config->data.padding >= 0 && i < part->count; i++)
+            status = check_labels(m, (enum task_part)number, i, err);
+        for (int i = 0; part->of && i < part->count; i++)
+            snprintf(m->names[i], sizeof m->names[i], "val_loss_%s", part->of[i].name);
+        if (!status) status = mix(m, (enum task_part)number, err);
+    }
+    return status;
 }
 
 static enum status open_examples(struct language_model *m, struct err *err)
@@ -89,9 +181,11 @@ static void lm_close(struct task_data *data)
     if (!m) return;
     task_close_batches(data);
     for (int part = 0; part < 2; part++) {
-        split_release(&m->splits[part]);
+        for (int i = 0; i < MIXTURE_SOURCES_MAX; i++) split_release(&m->parts[part].splits[i]);
+        mixture_close(&m->parts[part].mixture);
         example_rows_close(&m->examples[part]);
     }
+    free(m->masked);
     free(m);
 }
 
@@ -125,32 +219,87 @@ static struct corpus_mark lm_mark(const struct task_data *data)
 
 /* ---- evaluations ---- */
 
+static enum status lm_start(struct task_data *data, struct network *network, struct err *err)
+{
+    struct language_model *m = (struct language_model *)data;
+    const struct plan_input *in = &network->plan->input;
+    if (m->parts[TASK_VALIDATION].of) {
+        m->masked = malloc((size_t)in->B * (size_t)in->T * sizeof *m->masked);
+        if (!m->masked) return err_no_memory(err, "an evaluation");
+    }
+    return task_start_batches(data, network, err);
+}
+
 static void lm_begin(struct task_data *data)
 {
     struct language_model *m = (struct language_model *)data;
-    m->sum = m->labels = 0;
+    memset(m->judged, 0, sizeof m->judged);
 }
 
-static void lm_judge(struct task_data *data, struct network *network, struct batch_view batch)
+/* Adds the losses of the labels to what is judged of a source. */
+static void judge_source(struct language_model *m, int source, struct network *network,
+                         struct batch_view batch)
+{
+    struct judged *judged = &m->judged[source];
+    double labels = 0;
+    for (int n = 0; n < batch.B * batch.T; n++) labels += batch.labels[n] >= 0;
+    if (!labels) return;
+    judged->sum += network_loss(network, batch);
+    judged->labels += labels;
+}
+
+/* A batch seldom has rows of more than one source. */
+static void lm_judge(struct task_data *data, struct network *network, uint64_t cursor,
+                     struct batch_view batch)
 {
     struct language_model *m = (struct language_model *)data;
+    const struct part *part = &m->parts[TASK_VALIDATION];
+    const int32_t *labels = batch.labels;
+    size_t T = (size_t)batch.T;
     network_forward(network, batch);
-    m->sum += network_loss(network, batch);
-    for (int n = 0; n < batch.B * batch.T; n++) m->labels += batch.labels[n] >= 0;
+    if (!part->of) {
+        judge_source(m, 0, network, batch);
+        return;
+    }
+    batch.labels = m->masked;
+    for (int s = 0; s < part->count; s++) {
+        for (size_t b = 0; b < (size_t)batch.B; b++) {
+            uint64_t index;
+            bool own = mixture_source_of(&part->mixture, cursor + b, &index) == s;
+            for (size_t n = b * T; n < (b + 1) * T; n++) m->masked[n] = own ? labels[n] : LABEL_IGNORED;
+        }
+        judge_source(m, s, network, batch);
+    }
 }
 
 static void lm_join(struct task_data *data, const struct world *world)
 {
     struct language_model *m = (struct language_model *)data;
-    world_sum(world, &m->sum, 1);
-    world_sum(world, &m->labels, 1);
+    int count = m->parts[TASK_VALIDATION].count;
+    for (int s = 0; s < (count ? count : 1); s++) {
+        world_sum(world, &m->judged[s].sum, 1);
+        world_sum(world, &m->judged[s].labels, 1);
+    }
 }
 
 static struct measures lm_measure(const struct task_data *data)
 {
     const struct language_model *m = (const struct language_model *)data;
-    double mean = m->sum / fmax(1, m->labels);
-    return (struct measures){.count = 2, .of = {{"val_loss", mean}, {"val_perplexity", exp(mean)}}};
+    const struct part *part = &m->parts[TASK_VALIDATION];
+    struct measures measures = {.count = 2};
+    double sum = 0, weights = 0;
+    for (int s = 0; s < (part->count ? part->count : 1); s++) {
+        const struct judged *judged = &m->judged[s];
+        double weight = part->of ? part->of[s].weight : 1, mean = judged->sum / fmax(1, judged->labels);
+        if (part->of) measures.of[measures.count++] = (struct measure){m->names[s], mean};
+        if (part->of && !judged->labels) continue;
+        sum += weight * mean;
+        weights += weight;
+    }
+    double mean = part->of ? sum / weights : sum;
+    measures.of[0] = (struct measure){"val_loss", mean};
+    measures.of[1] = (struct measure){"val_perplexity", exp(mean)};
+    return measures;
 }
 
 static double lm_guess(const struct task_data *data)
@@ -177,6 +326,16 @@ static void note_examples(const struct language_model *m, char *buf, size_t size
                  empty == 1 ? "is" : "are");
 }
 
+/* "a mixture: 70 % books (1200 sequences), 30 % code (800 sequences)" */
+static void note_mixture(const struct part *train, char *buf, size_t size)
+{
+    size_t used = (size_t)snprintf(buf, size, "a mixture:");
+    for (int i = 0; i < train->count && used < size; i++)
+        used += (size_t)snprintf(buf + used, size - used, "%s %.4g %% %s (%" PRIu64 " sequences)",
+                                 i ? "," : "", 100.0 * (double)train->mixture.quotas[i] / MIXTURE_PERIOD,
+                                 train->of[i].name, train->mixture.sources[i].rows);
+}
+
 static void lm_note(const struct task_data *data, char *buf, size_t size)
 {
     static const char *const endings[] = {".csv", ".tsv"};
@@ -184,6 +343,11 @@ static void lm_note(const struct task_data *data, char *buf, size_t size)
     *buf = '\0';
     if (data->corpus->runs) {
         note_examples((const struct language_model *)data, buf, size);
+        return;
+    }
+    const struct part *train_part = &((const struct language_model *)data)->parts[TASK_TRAINING];
+    if (train_part->of) {
+        note_mixture(train_part, buf, size);
         return;
     }
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
@@ -200,7 +364,7 @@ const struct task *language_modelling(void)
     static const struct task task = {.open = lm_open,
                                      .close = lm_close,
                                      .describe = lm_describe,
-                                     .start = task_start_batches,
+                                     .start = lm_start,
                                      .mark = lm_mark,
                                      .begin = lm_begin,
                                      .judge = lm_judge,

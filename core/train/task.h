@@ -42,7 +42,7 @@ struct task {
      * follow the measure that eval.metric names, or the first one. Of names that begin with val_, the lowest
      * value is the best, of others the highest. */
     void (*begin)(struct task_data *data);
-    void (*judge)(struct task_data *data, struct network *network, struct batch_view batch);
+    void (*judge)(struct task_data *data, struct network *network, uint64_t cursor, struct batch_view batch);
     void (*join)(struct task_data *data, const struct world *world);
     struct measures (*measure)(const struct task_data *data);
     double (*guess)(const struct task_data *data); /* the loss of guessing */
@@ -80,7 +80,8 @@ enum status task_check_tokenizer(const struct config *config, const struct corpu
 
 /* Predicting the next token. Labels are the inputs shifted by one, except data.padding; of conversations, a
  * corpus of examples (datasets/examples.h) that are packed into rows, the answers alone. Measures val_loss,
- * the mean cross-entropy in nats, and val_perplexity. */
+ * the mean cross-entropy in nats, and val_perplexity. Of a mixture (datasets/mixture.h) val_loss is the mean
+ * over the sources by their weights, and val_loss_NAME that of each source. */
 const struct task *language_modelling(void);
 
 /* Giving a text one of several labels; data.train names CSV or JSONL files (datasets/labelled.h), of the

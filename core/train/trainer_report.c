@@ -206,7 +206,8 @@ static struct measures measure(struct trainer *t)
     t->task->begin(t->data);
     for (uint64_t b; part.count; part.first += b, part.count -= b) {
         b = part.count < B ? part.count : B;
-        t->task->judge(t->data, &t->network, task_batch(t->data, TASK_VALIDATION, part.first, (int)b));
+        t->task->judge(t->data, &t->network, part.first,
+                       task_batch(t->data, TASK_VALIDATION, part.first, (int)b));
     }
     t->task->join(t->data, t->world);
     return t->task->measure(t->data);

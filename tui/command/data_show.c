@@ -67,6 +67,10 @@ static enum status open_rows(struct row *r, struct err *err)
     enum shuffle shuffle = training ? c->data.shuffle : SHUFFLE_NONE;
     uint64_t seed = (uint64_t)c->train.seed;
     enum status status;
+    if (r->corpus.source_count)
+        return err_set(err, STATUS_USAGE,
+                       "%.200s: is a mixture of %zu sources (name one of them, without a weight)",
+                       c->data.train, r->corpus.source_count);
     if (r->corpus.runs) {
         status = example_rows_open(&r->corpus, c->data.val_split, held, r->T, seed, shuffle,
                                    c->data.too_long == TOO_LONG_REFUSE, &r->examples, &r->none, err);

@@ -88,6 +88,10 @@ static enum status open_text(const struct evaluation *e, struct reading *r, stru
         status = open_corpus(r, e->options->data, known ? tokenizer : "", &reading, home, e->progress, err);
     chat_format_release(&format);
     if (status) return status;
+    if (r->corpus.source_count)
+        return err_set(err, STATUS_USAGE,
+                       "--data %.200s: takes no weights (evaluate one source after the other)",
+                       e->options->data);
     if (!corpus_find_id(&r->corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
                    "%s: token %" PRIu64

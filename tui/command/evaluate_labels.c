@@ -96,7 +96,7 @@ static enum status judge_next(struct evaluation *e, void *state, char *suffix, s
     struct network *net = &e->loaded.network;
     uint64_t left = j->rows - j->row, most = (uint64_t)e->wish.B, count = left < most ? left : most;
     struct batch_view batch = task_batch(j->data, TASK_VALIDATION, j->row, (int)count);
-    task()->judge(j->data, net, batch);
+    task()->judge(j->data, net, j->row, batch);
     enum status status = net->backend->stream_wait(net->stream, err);
     if (status) return status;
     j->measures = task()->measure(j->data);

@@ -70,6 +70,17 @@ static void any_number_of_ranks_trains_the_same_language_model(void **state)
                                      "--train.accumulation_plan=0:1,30:3", "--train.seq_len=31", NULL});
 }
 
+static void any_number_of_ranks_trains_the_same_mixture(void **state)
+{
+    struct stage *s = *state;
+    char *other = stage_path(s, "other.txt"), *text = stage_read(s->corpus);
+    stage_need_mpi();
+    for (char *c = text; *c; c++) *c = *c == ' ' ? '_' : *c;
+    stage_write(other, text, strlen(text) / 3);
+    expect_alike(s, (const char *[]){UNEVEN, kept_format("--data.train=%s : 2, %s : 1", s->corpus, other),
+                                     "--train.total_steps=60", NULL});
+}
+
 static void any_number_of_ranks_trains_the_same_classifier(void **state)
 {
     struct stage *s = *state;
@@ -317,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(any_number_of_ranks_trains_the_same_language_model),
+        STAGE_TEST(any_number_of_ranks_trains_the_same_mixture),
         STAGE_TEST(any_number_of_ranks_trains_the_same_classifier),
         STAGE_TEST(any_number_of_ranks_learns_the_same_answers),
         STAGE_TEST(the_same_ranks_repeat_their_bits_over_resume_and_fork),

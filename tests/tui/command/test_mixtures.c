@@ -1,0 +1,167 @@
+/* Training on several sources with the real binary: from compressed files to a loss of each source, resumed
+ * and forked bit for bit. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+/* books.jsonl.gz, and code/ with two compressed files. */
+static void write_sources(const struct stage *s)
+{
+    assert_int_equal(file_make_folders(stage_path(s, "code"), NULL), STATUS_OK);
+    gzFile books = gzopen(stage_path(s, "books.jsonl.gz"), "w");
+    for (int i = 0; i < 400; i++)
+        gzprintf(books, "{\"text\": \"In the beginning was chapter %d.\", \"id\": %d}\n", i * 7 % 100, i);
+    assert_int_equal(gzclose(books), Z_OK);
+    for (int f = 0; f < 2; f++) {
+        gzFile code = gzopen(kept_format("%s/%d.txt.gz", stage_path(s, "code"), f), "w");
+        for (int i = 0; i < 300; i++) gzprintf(code, "int f%d(int x) { return %d * x; }\n", i % 50, i % 13);
+        assert_int_equal(gzclose(code), Z_OK);
+    }
+}
+
+/* --data.train of both, with these weights. */
+static char *mixture(const struct stage *s, const char *books, const char *code)
+{
+    return kept_format("--data.train=%s : %s, %s/*.txt.gz : %s", stage_path(s, "books.jsonl.gz"), books,
+                       stage_path(s, "code"), code);
+}
+
+#define LONG_ENOUGH                                                                                          \
+    "--train.total_steps=60", "--train.schedule=constant", "--data.shuffle=random", "--progress=none"
+
+/* 60 steps are several epochs of the books. */
+static void train(const struct stage *s, const char *name, const char *steps)
+{
+    process_run(0, "train", s->config, "--name", name, mixture(s, "0.75", "0.25"), "--data.tokenizer=bpe:300",
+                "--model.vocab_size=300", LONG_ENOUGH, steps, NULL);
+}
+
+static double measure(const struct stage *s, const char *run, const char *name)
+{
+    char *text =
+        stage_query(s, kept_format("select value from measures where name = '%s' and step = (select "
+                                   "max(step) from measures) and run_id = (select id from runs where "
+                                   "name = '%s')",
+                                   name, run));
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text) fail_msg("%s has no %s", run, name);
+    return value;
+}
+
+/* Beside the number of files that were read. */
+static void expect_said(const struct process *p, const char *sentence)
+{
+    if (!strstr(process_stderr(p), sentence)) fail_msg("not \"%s\": %s", sentence, process_stderr(p));
+}
+
+static void a_mixture_of_compressed_files_takes_two_commands(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    char *tokenizer = stage_path(s, "mixed.json");
+    process_run(0, "tokenizer", "train", stage_path(s, "books.jsonl.gz"), stage_path(s, "code"),
+                "--vocab=300", "-o", tokenizer, NULL);
+    process_run(0, "train", s->config, "--name=mixed", mixture(s, "3", "1"),
+                kept_format("--data.tokenizer=%s", tokenizer), "--model.vocab_size=300", LONG_ENOUGH, NULL);
+    double books = measure(s, "mixed", "val_loss_books"), code = measure(s, "mixed", "val_loss_code");
+    double both = strtod(stage_query(s, "select val_loss from evals order by step desc limit 1"), NULL);
+    assert_true(books > 0 && code > 0 && books != code);
+    assert_true(fabs(both - (0.75 * books + 0.25 * code)) < 1e-9 * both);
+    stage_expect(s,
+                 "select count(*) from events where text like 'a mixture: 75 % books (% sequences), 25 % "
+                 "code (% sequences)'",
+                 "1");
+}
+
+static void a_mixture_resumes_and_forks_bit_for_bit(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    train(s, "whole", "--train.total_steps=60");
+    train(s, "resumed", "--until=23");
+    process_run(0, "resume", "resumed", "--progress=none", NULL);
+    process_run(0, "fork", "whole", "--step=50", "--name=forked", "--progress=none", NULL);
+    struct history whole = history_of("whole"), resumed = history_of("resumed"),
+                   forked = history_of("forked");
+    history_expect_equal(&whole, &resumed);
+    assert_int_equal(forked.count, 60);
+    for (int i = 50; i < 60; i++) assert_string_equal(forked.steps[i].values, whole.steps[i].values);
+    assert_true(measure(s, "whole", "val_loss_books") == measure(s, "resumed", "val_loss_books"));
+}
+
+static void a_resumed_run_keeps_its_weights(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    train(s, "mixed", "--until=5");
+    struct process *p = process_run(2, "resume", "mixed", mixture(s, "0.5", "0.5"), NULL);
+    expect_said(p, "the corpus has changed: the same number of tokens, but different ones, or other "
+                   "weights");
+    process_run(0, "resume", "mixed", mixture(s, "0.75", "0.25"), "--train.total_steps=6", "--progress=none",
+                NULL);
+}
+
+static void early_stopping_can_follow_one_source(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    train(s, "mixed", "--eval.metric=val_loss_code");
+    stage_expect(s, "select best_metric from runs", "val_loss_code");
+    struct process *p =
+        process_run(2, "train", s->config, mixture(s, "1", "1"), "--eval.metric=val_loss_prose", NULL);
+    expect_said(p, "eval.metric = val_loss_prose: an evaluation measures val_loss, val_perplexity, "
+                   "val_loss_books, val_loss_code");
+}
+
+static void validation_data_can_be_sources_of_their_own(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    process_run(0, "train", s->config, "--name=apart", mixture(s, "1", "1"),
+                kept_format("--data.val=%s/0.txt.gz : 1, %s : 1", stage_path(s, "code"), s->corpus),
+                LONG_ENOUGH, NULL);
+    assert_true(measure(s, "apart", "val_loss_0") > 0 && measure(s, "apart", "val_loss_text") > 0);
+    stage_expect(s, "select count(distinct name) from measures", "2");
+}
+
+static void mixtures_that_cannot_be_are_refused(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    char *tiny = stage_path(s, "tiny.txt");
+    stage_write(tiny, "too short", 9);
+    struct process *p =
+        process_run(2, "train", s->config, kept_format("--data.train=%s : 1, %s : 1", s->corpus, tiny), NULL);
+    expect_said(p, "tiny, a source of the mixture: the corpus is too short");
+    p = process_run(2, "train", s->config, kept_format("--data.train=%s : 0", s->corpus), NULL);
+    expect_said(p, "its weight is 0, which is not a number above 0");
+    p = process_run(2, "train", s->config, mixture(s, "1", "1e-5"), NULL);
+    expect_said(p, "data.train: the weight 1e-05 is less than 1/10000 of the sum of all weights");
+    p = process_run(2, "train", s->config, "--data.format=labels", mixture(s, "1", "1"), NULL);
+    expect_said(p, "data.format = labels: takes no weights");
+    p = process_run(2, "data", "show", kept_format("%s : 1", s->corpus), "--data.tokenizer=bytes", NULL);
+    expect_said(p, "is a mixture of 1 sources");
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_mixture_of_compressed_files_takes_two_commands),
+        STAGE_TEST(a_mixture_resumes_and_forks_bit_for_bit),
+        STAGE_TEST(a_resumed_run_keeps_its_weights),
+        STAGE_TEST(early_stopping_can_follow_one_source),
+        STAGE_TEST(validation_data_can_be_sources_of_their_own),
+        STAGE_TEST(mixtures_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
