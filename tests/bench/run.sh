@@ -4,6 +4,7 @@
 #     tests/bench/run.sh [BUILD] [NAME...]      all parts, or those whose name contains a NAME
 #
 #     bench_*     the benchmark programs of BUILD (default build), one by one
+#     start       from the command to the first step
 #     step        a training step in fp32 and bf16, beside PyTorch eager and compiled
 #     presets     larger models: share of a large matrix product, peak memory beside PyTorch
 #     threads     the same step on 1 thread and more
@@ -99,7 +100,7 @@ main() {
     unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
     export OPENBLAS_THREAD_TIMEOUT=4
     run_programs "$@"
-    for part in step presets threads growth llmc interval ranks generate; do
+    for part in start step presets threads growth llmc interval ranks generate; do
         wanted $part "$@" || continue
         echo
         echo "== $part"

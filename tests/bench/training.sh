@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# The parts of run.sh that time training steps: step, presets, threads, growth, llmc, interval. run.sh reads this file;
+# The parts of run.sh that time training: start, step, presets, threads, growth, llmc, interval. run.sh reads this file;
 # build, python, here, rounds, cores, threads and scratch are its variables.
 #
 # Where the processor has no instruction for bf16, only fp32 is measured: both programs would compute in fp32, PyTorch many
@@ -54,6 +54,24 @@ run_torch() { # PART NAME PRECISION OPTION...
 
 table() { # PART
     [ ! -s "$scratch/$1" ] || awk -v part="$1" -v cores="$cores" -f "$here/tables.awk" "$scratch/$1"
+}
+
+# ---- the start of a run ----
+# From the command to the line "run NAME: ...", after which the first step begins. The first run makes the tokenizer and the
+# tokens, and is not counted.
+part_start() {
+    local i begin line
+    for ((i = 0; i <= 5; i++)); do
+        begin=$EPOCHREALTIME
+        while read -r line; do
+            [[ $line != "run "* ]] || echo "$begin $EPOCHREALTIME"
+        done < <("$build/anneal" train --train.total_steps=1 --eval.batches=1 --eval.early=false --sample.every=0 \
+            --sample.early=false 2>&1) >"$scratch/out"
+        [ -s "$scratch/out" ] || { failed "anneal train: $line" && return; }
+        [ $i -eq 0 ] || cat "$scratch/out" >>"$scratch/start"
+    done
+    awk '{ print 1e3 * ($2 - $1) }' "$scratch/start" | sort -n |
+        awk '{ ms[NR] = $1 } END { printf "preset shakespeare on kjv: %.0f ms to the first step (%.0f to %.0f)\n", ms[3], ms[1], ms[5] }'
 }
 
 # ---- one step, against PyTorch ----
