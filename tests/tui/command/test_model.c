@@ -174,7 +174,26 @@ static void an_exported_model_stands_on_its_own(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-/* A learning rate of 0 changes nothing: the evaluation at the end is of the loaded weights. */
+/* A learning rate of 0 changes nothing: the evaluation of `still` at the end is of the exported weights. */
+static void an_exported_average_has_the_loss_that_was_recorded(void **state)
+{
+    struct stage *s = *state;
+    char *folder = stage_path(s, "mean"), *from = kept_format("--model.from=%s", folder);
+    process_run(0, "train", s->config, "--name=averaged", "--train.ema_decay=0.9", "--eval.batches=0", NULL);
+    process_output("model", "export", "averaged", "--ema", "-o", folder, NULL);
+    process_run(0, "train", s->config, "--name=still", from, "--train.learning_rate=0",
+                "--train.total_steps=1", "--eval.batches=0", NULL);
+    char *average = stage_query(s, "select value from measures where name = 'val_loss_ema' order by step "
+                                   "desc limit 1"),
+         *raw = stage_query(s, "select val_loss from evals where run_id = (select id from runs where name = "
+                               "'averaged') order by step desc limit 1");
+    stage_expect(s,
+                 "select val_loss from evals where run_id = (select id from runs where name = 'still') order "
+                 "by step desc limit 1",
+                 average);
+    assert_string_not_equal(raw, average);
+}
+
 static void put(const char *folder, const char *name, const char *text)
 {
     char path[PATH_MAX];
@@ -439,6 +458,7 @@ int main(void)
         STAGE_TEST(info_names_the_kind_and_the_rotary_scaling_of_a_checkout),
         STAGE_TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
         STAGE_TEST(an_exported_model_stands_on_its_own),
+        STAGE_TEST(an_exported_average_has_the_loss_that_was_recorded),
         STAGE_TEST(an_imported_model_goes_by_its_name),
         STAGE_TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
         STAGE_TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
