@@ -14,6 +14,9 @@ const struct backend *cpu_backend_for(const char *isa);
  * another one, if the processor has it. */
 const char *cpu_isa(void);
 
+/* Writes a warning for the user if that variable has no effect or costs speed; NULL: neither. */
+const char *cpu_isa_note(char *buf, size_t size);
+
 /* Whether it is "v4-bf16" or "v4-dot": operations in bf16 use the processor's conversions. */
 bool cpu_has_bf16(void);
 

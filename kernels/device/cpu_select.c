@@ -6,6 +6,7 @@
 #include "kernels/device/cpu.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,15 +65,47 @@ static bool is_amd(void)
 #endif
 }
 
+static const char *const best_first[] = {"v4-dot", "v4-bf16", "v4", "v3", "baseline"};
+enum { ISAS = sizeof best_first / sizeof *best_first };
+
+/* The index of ANNEAL_CPU_ISA in best_first; ISAS: it is another word. -1: not set. */
+static int find_wish(void)
+{
+    const char *wish = getenv("ANNEAL_CPU_ISA");
+    int i = 0;
+    if (wish == NULL || !*wish) return -1;
+    while (i < ISAS && strcmp(wish, best_first[i]) != 0) i++;
+    return i;
+}
+
+static int find_best(void)
+{
+    int best = is_amd() ? 0 : 1;
+    while (cpu_backend_for(best_first[best]) == NULL) best++;
+    return best;
+}
+
 const char *cpu_isa(void)
 {
-    static const char *const best_first[] = {"v4-dot", "v4-bf16", "v4", "v3", "baseline"};
-    const char *wish = getenv("ANNEAL_CPU_ISA");
-    for (size_t i = 0; wish != NULL && i < sizeof best_first / sizeof *best_first; i++)
-        if (strcmp(wish, best_first[i]) == 0 && cpu_backend_for(wish) != NULL) return best_first[i];
-    size_t best = is_amd() ? 0 : 1;
-    while (cpu_backend_for(best_first[best]) == NULL) best++;
-    return best_first[best];
+    int wish = find_wish();
+    bool usable = wish >= 0 && wish < ISAS && cpu_backend_for(best_first[wish]) != NULL;
+    return best_first[usable ? wish : find_best()];
+}
+
+const char *cpu_isa_note(char *buf, size_t size)
+{
+    int wish = find_wish();
+    if (wish < 0 || (wish < ISAS && cpu_backend_for(best_first[wish]) == NULL)) return NULL;
+    if (wish == ISAS)
+        snprintf(buf, size,
+                 "ANNEAL_CPU_ISA = %.40s has no effect (it must be baseline, v3, v4, v4-bf16 or v4-dot)",
+                 getenv("ANNEAL_CPU_ISA"));
+    else if (cpu_backend() != cpu_backend_for(best_first[find_best()]))
+        snprintf(buf, size, "ANNEAL_CPU_ISA = %s: steps take longer than with %s, which this processor has",
+                 best_first[wish], best_first[find_best()]);
+    else
+        return NULL;
+    return buf;
 }
 
 bool cpu_has_bf16(void)

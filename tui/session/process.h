@@ -9,7 +9,8 @@
 void standard_streams_reserve(void);
 
 /* Restarts the program once to set environment variables that libraries read before main or that preload a
- * library. Variables that the user has set stay. Returns if none is missing or the restart fails. */
+ * library. Variables that the user has set stay. Returns if none is missing or the restart fails. Call it
+ * before any thread is made: it also gives this one all processors that OpenMP may use. */
 void second_start(char **argv);
 
 /* Catches Ctrl-C and SIGTERM from now on: the first one asks the work to stop where it can, the second ends

@@ -235,11 +235,17 @@ static void start_hook(struct training_session *s)
 }
 
 /* Several ranks share the processors as world.h says. */
-static void report_threads(struct training_session *s)
+static void report_processors(struct training_session *s)
 {
     struct cpu_threads threads = cpu_threads_look((int)s->config.train.threads);
     char sentence[300];
-    if (s->choice.backend != cpu_backend() || s->options->ranks->world->size > 1) return;
+    if (s->choice.backend != cpu_backend()) return;
+    if (cpu_isa_note(sentence, sizeof sentence)) training_session_event(s, -1, "warning", "%s", sentence);
+    if (trainer_plan(s->trainer)->input.precision == PRECISION_BF16 && s->choice.info.best != PRECISION_BF16)
+        training_session_event(s, -1, "info",
+                               "this processor multiplies bf16 no faster than fp32: train.precision = bf16 "
+                               "saves memory, but hardly time (auto means fp32 here)");
+    if (s->options->ranks->world->size > 1) return;
     const char *severity = cpu_threads_note(&threads, sentence, sizeof sentence);
     if (severity) training_session_event(s, -1, severity, "%s", sentence);
 }
@@ -252,7 +258,7 @@ static void introduce(struct training_session *s)
     start_hook(s);
     report_name(s);
     report_shared_store(s);
-    report_threads(s);
+    report_processors(s);
     if (!s->corpus.tokenizer)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "

@@ -398,6 +398,25 @@ static void what_the_environment_does_to_threads_is_reported_once(void **state)
     if (processors_allowed() > 1)
         assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=2", limit), 1);
     assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=1", limit), 0);
+    const char *isa = "ANNEAL_CPU_ISA = ";
+    assert_int_equal(count_reports(s, "ANNEAL_CPU_ISA", "v9", "--train.threads=1", "v9 has no effect"), 1);
+    assert_int_equal(count_reports(s, "ANNEAL_CPU_ISA", "baseline", "--train.threads=1", isa),
+                     cpu_backend_for("v3") != NULL);
+}
+
+/* OpenMP's binding of its first thread must not be taken for a limit of the process. */
+static void bound_threads_are_as_many_as_unbound_ones(void **state)
+{
+    const struct stage *s = *state;
+    static const char *const bindings[][2] = {
+        {"OMP_PROC_BIND", "true"}, {"OMP_PLACES", "cores"}, {"OMP_PROC_BIND", "spread"}};
+    process_run(0, "train", s->config, "--train.total_steps=1", "--train.threads=0", "--progress=none", NULL);
+    char *device = stage_query(s, "select device from runs");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(count_reports(s, bindings[i][0], bindings[i][1], "--train.threads=0", "affinity"),
+                         0);
+        stage_expect(s, "select device from runs order by created_at desc limit 1", device);
+    }
 }
 
 /* OpenMP may start fewer threads than asked for where that is allowed, but operations divide their work for
@@ -491,6 +510,7 @@ int main(void)
         STAGE_TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
         STAGE_TEST(a_run_without_a_checkpoint_says_so),
         STAGE_TEST(what_the_environment_does_to_threads_is_reported_once),
+        STAGE_TEST(bound_threads_are_as_many_as_unbound_ones),
         STAGE_TEST(threads_that_openmp_would_save_compute_the_same),
         STAGE_TEST(the_number_of_threads_changes_no_loss),
     };
