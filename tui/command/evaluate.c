@@ -159,8 +159,8 @@ const struct command command_evaluate = COMMAND(
         "FOLDER is a checkpoint of anneal or Hugging Face: a config.json with model.safetensors, in shards "
         "or not, in fp32, bf16 or fp16. It may also be the name of an imported model (anneal model import). "
         "For a classifier DATA is labelled: CSV or JSONL with a column of texts and one of labels. "
-        "Weights are held as they are stored, fp16 as fp32. A GPU computes in bf16 if all matrices are bf16, "
-        "else in fp32; the CPU always computes in fp32.",
+        "Weights are held as they are stored, fp16 as fp32. A device for which "
+        "train.precision = auto is bf16 computes in bf16 if all matrices are bf16, else in fp32.",
     .notes =
         "  loss           mean of -ln p(next token), in nats: training lowers it. A model that guesses\n"
         "                 has ln(vocabulary)\n"
