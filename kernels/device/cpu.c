@@ -135,8 +135,7 @@ static int64_t allocations(struct device *device)
     return device->allocations;
 }
 
-/* In pieces that threads share statically, like the rows of operations: if memory belongs to a processor, the
- * first touch decides to which. */
+/* In pieces that threads share statically. */
 void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
     const size_t piece = 65536;

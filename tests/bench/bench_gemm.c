@@ -116,7 +116,7 @@ int main(int argc, char **argv)
     }
     t.a = operand(&t, count), t.b = operand(&t, count), t.out = operand(&t, count);
     t.k->device_describe(t.device, &info);
-    printf("%s; OpenBLAS %s, %d threads\n", info.name, openblas_get_corename(), openblas_get_num_threads());
+    printf("%s; %s, %d threads\n", info.name, openblas_get_config(), openblas_get_num_threads());
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) compare(&t, &shapes[i], sum);
     printf("products of a step: %.1f ms, OpenBLAS %.1f ms, %.2f x its speed\n", sum[0] * 1e3, sum[1] * 1e3,
            sum[1] / sum[0]);

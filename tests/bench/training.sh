@@ -160,6 +160,7 @@ part_llmc() {
     elif ! "$python" "$here/llmc_files.py" "$folder" 2>"$scratch/log"; then
         failed "llmc_files.py: $(tail -n 1 "$scratch/log")"
     fi
+    echo "  llm.c: commit $(git -C "$checkout" rev-parse --short HEAD 2>/dev/null || echo unknown), $(${CC:-cc} --version | head -n 1)"
     for ((round = 1; round <= (rounds < 2 ? rounds : 2); round++)); do
         [ -f "$folder/gpt2_124M.bin" ] || break
         run_anneal llmc anneal-fp32 "${model[@]}"
