@@ -77,6 +77,15 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
 
 /* ---- splitting ---- */
 
+bool split_holds_out(uint64_t i, uint64_t count, enum val_split val_split, double fraction)
+{
+    uint64_t held = (uint64_t)(fraction * (double)count + 0.5);
+    if (val_split == VAL_TAIL) return i >= count - held;
+    /* evenly spread: where the whole part of (i + 1) · held / count grows */
+    return (uint64_t)((unsigned __int128)(i + 1) * held / count) >
+           (uint64_t)((unsigned __int128)i * held / count);
+}
+
 static enum status begin(struct split *split, const struct corpus *corpus, struct err *err)
 {
     split->runs = calloc(corpus->file_count, sizeof *split->runs);
@@ -293,13 +302,6 @@ uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t seque
     return count;
 }
 
-bool split_counts(const struct split *split, uint64_t sequences)
-{
-    for (uint64_t b = 0; b < sequences; b++)
-        if (split_labels(split, b, 1) > 0) return true;
-    return false;
-}
-
 void split_announce(const struct split *split, uint64_t cursor, int B)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -339,4 +341,11 @@ struct batch_source split_source(const struct split *split)
                                  .fill = fill,
                                  .labels = labels,
                                  .announce = announce};
+}
+
+bool batch_source_counts(const struct batch_source *source, uint64_t rows)
+{
+    for (uint64_t row = 0; row < rows; row++)
+        if (source->labels(source->context, row, 1) > 0) return true;
+    return false;
 }

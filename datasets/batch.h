@@ -72,6 +72,9 @@ enum status split_corpus(const struct corpus *corpus, enum val_split val_split, 
 
 void split_release(struct split *split); /* harmless on a zeroed struct */
 
+/* Whether number i of `count` documents or examples is held out, of which val_fraction is, rounded. */
+bool split_holds_out(uint64_t i, uint64_t count, enum val_split val_split, double val_fraction);
+
 /* The position of the `index`-th sequence of `epoch` in file order: a permutation of [0, sequences). */
 uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index);
 
@@ -81,9 +84,6 @@ void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inp
 
 /* How many targets of that many sequences count. Reads them only if there is padding. */
 uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t sequences);
-
-/* Whether at least one target of the first `sequences` of an epoch counts; stops at the first one. */
-bool split_counts(const struct split *split, uint64_t sequences);
 
 /* Where batches come from. Rows are counted over all epochs. The functions may be called by any thread. */
 struct batch_source {
@@ -101,6 +101,9 @@ struct batch_source {
     void (*announce)(const void *context, uint64_t cursor, int B);
 };
 struct batch_source split_source(const struct split *split);
+
+/* Whether the first `rows` of a source have a target that counts; stops at the first one. */
+bool batch_source_counts(const struct batch_source *source, uint64_t rows);
 
 /* Hints to the system that these sequences will be read, so that it loads them all at once; returns without
  * waiting. It changes no result and cannot fail. */

@@ -89,15 +89,6 @@ static uint64_t labels_of(const struct example_rows *rows, const struct example 
 
 /* ---- the parts ---- */
 
-static bool is_held_out(uint64_t i, uint64_t count, enum val_split val_split, double fraction)
-{
-    uint64_t held = (uint64_t)(fraction * (double)count + 0.5);
-    if (val_split == VAL_TAIL) return i >= count - held;
-    /* evenly spread: where the whole part of (i + 1) · held / count grows */
-    return (uint64_t)((unsigned __int128)(i + 1) * held / count) >
-           (uint64_t)((unsigned __int128)i * held / count);
-}
-
 static enum status add_example(struct example_rows *rows, const struct example *e, uint64_t number,
                                bool refuse, struct err *err)
 {
@@ -148,7 +139,7 @@ static enum status divide(const struct corpus *corpus, enum val_split val_split,
     enum status status = reserve(train, corpus, count, err);
     if (!status && held) status = reserve(held, corpus, count, err);
     for (uint64_t i = 0; !status && i < count && next_example(&w, &e); i++) {
-        bool out = held && is_held_out(i, count, val_split, fraction);
+        bool out = held && split_holds_out(i, count, val_split, fraction);
         status = add_example(out ? held : train, &e, i, refuse, err);
     }
     return status;

@@ -506,6 +506,10 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",
                  (long long)config->data.padding, m->vocab_size);
+    if (config->data.documents == DOCUMENTS_PACKED && config->data.format != FORMAT_TEXT)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "data.documents = packed has no effect with data.format = %s, which packs its rows anyway",
+                 data_format_word(config->data.format));
     if (config->train.schedule != SCHEDULE_CONSTANT && config->train.warmup_steps > config->train.total_steps)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.warmup_steps = %lld is longer than the run of %lld step%s: the rate never reaches "

@@ -330,7 +330,8 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
                                .micro_batches = (int)config_micro_batches_most(c),
-                               .packed = format_traits(c->data.format)->packed,
+                               .packed = format_traits(c->data.format)->packed ||
+                                         c->data.documents == DOCUMENTS_PACKED,
                                .moments = moments,
                                .averages = c->train.ema_decay > 0,
                                .cache_slots = format_traits(c->data.format)->writes_text, /* for samples */

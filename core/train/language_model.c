@@ -7,12 +7,15 @@
 
 #include "core/base/text.h"
 #include "core/train/task.h"
+#include "datasets/documents.h"
 #include "datasets/examples.h"
 #include "datasets/mixture.h"
 
 /* The sources of one part of the data: of a mixture several. */
 struct part {
     struct split splits[MIXTURE_SOURCES_MAX];
+    struct document_rows documents[MIXTURE_SOURCES_MAX]; /* in place of the splits, if they are packed */
+    struct batch_source batches[MIXTURE_SOURCES_MAX];    /* of these */
     const struct corpus_source *of; /* (count) their names and weights; NULL: the only one has none */
     int count;
     struct mixture mixture; /* of several */
@@ -55,15 +58,14 @@ static enum status check_labels(const struct language_model *m, enum task_part n
                                 struct err *err)
 {
     const struct config *c = m->base.config;
-    const struct part *part = &m->parts[number];
-    const struct split *split = &part->splits[source];
-    uint64_t sequences = split->sequences, most = (uint64_t)(c->eval.batches * c->train.batch_size);
+    const struct batch_source *batches = &m->parts[number].batches[source];
+    uint64_t sequences = batches->rows, most = (uint64_t)(c->eval.batches * c->train.batch_size);
     const char *where = *c->data.val ? "data.val" : "the validation split (data.val_fraction)";
     if (number == TASK_TRAINING)
         where = "the training split";
     else if (most && most < sequences)
         sequences = most;
-    if (!sequences || split_counts(split, sequences)) return STATUS_OK;
+    if (!sequences || batch_source_counts(batches, sequences)) return STATUS_OK;
     return err_set(
         err, STATUS_USAGE,
         "data.padding = %" PRId64 ": all labels of the first %" PRIu64
@@ -72,19 +74,59 @@ static enum status check_labels(const struct language_model *m, enum task_part n
         c->data.padding, sequences, sequences == 1 ? "" : "s", where);
 }
 
-/* Splits source i of the corpus, or all of it, of which `held` (NULL: nothing) is held out or, if it is not
- * part of the corpus, taken for validation. */
-static enum status open_source(const struct language_model *m, const struct corpus *corpus,
-                               struct split *train, struct split *held, struct err *err)
+/* The id of the token that ends documents. */
+static enum status find_end(const struct language_model *m, uint32_t *end, struct err *err)
 {
     const struct config *c = m->base.config;
-    struct split none = {0};
-    enum status status =
-        split_corpus(corpus, c->data.val_split, held ? c->data.val_fraction : 0, (int)c->train.seq_len,
-                     (uint64_t)c->train.seed, c->data.shuffle, train, held ? held : &none, err);
-    train->padding = c->data.padding;
-    if (held) held->padding = c->data.padding;
-    return status;
+    const struct tokenizer *tokenizer = m->base.corpus->tokenizer;
+    int64_t id = c->data.end_token >= 0 ? c->data.end_token : tokenizer ? tokenizer_end(tokenizer) : -1;
+    *end = (uint32_t)id;
+    if (id >= 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "data.documents = packed: %s, so documents cannot be found (name the id of the token that "
+                   "ends them: data.end_token)",
+                   tokenizer ? "the tokenizer has no token for the end of a text"
+                             : "the tokenizer of the token files is not known");
+}
+
+/* Opens source `i` of both parts, or of the training part alone if nothing is held out of it. `corpus` is
+ * that source. */
+static enum status open_source(struct language_model *m, const struct corpus *corpus, int i, bool holds,
+                               struct part *train, struct part *held, struct err *err)
+{
+    const struct config *c = m->base.config;
+    double fraction = holds ? c->data.val_fraction : 0;
+    int T = (int)c->train.seq_len;
+    uint64_t seed = (uint64_t)c->train.seed;
+    uint32_t end;
+    enum status status;
+    if (c->data.documents == DOCUMENTS_PACKED) {
+        struct document_rows *a = &train->documents[i], *b = &held->documents[i];
+        status = find_end(m, &end, err);
+        if (!status)
+            status = document_rows_open(corpus, end, c->data.val_split, fraction, T, seed, c->data.shuffle,
+                                        c->data.padding, a, b, err);
+        if (status) return status;
+        train->batches[i] = document_rows_source(a);
+        held->batches[i] = document_rows_source(b);
+        return STATUS_OK;
+    }
+    struct split *a = &train->splits[i], *b = &held->splits[i];
+    status = split_corpus(corpus, c->data.val_split, fraction, T, seed, c->data.shuffle, a, b, err);
+    if (status) return status;
+    a->padding = b->padding = c->data.padding;
+    train->batches[i] = split_source(a);
+    held->batches[i] = split_source(b);
+    return STATUS_OK;
+}
+
+static void close_part(struct part *part)
+{
+    for (int i = 0; i < MIXTURE_SOURCES_MAX; i++) {
+        split_release(&part->splits[i]);
+        document_rows_close(&part->documents[i]);
+    }
+    mixture_close(&part->mixture);
 }
 
 /* Names the source in what is wrong with it. */
@@ -100,30 +142,31 @@ static int count_sources(const struct corpus *corpus)
 }
 
 /* Without separate validation data, each source holds out a part of itself. */
-static enum status split_sources(struct language_model *m, struct err *err)
+static enum status open_sources(struct language_model *m, struct err *err)
 {
     const struct corpus *corpus = m->base.corpus, *own = corpus->validation;
-    struct part *train = &m->parts[TASK_TRAINING], *held = &m->parts[TASK_VALIDATION];
-    enum status status = STATUS_OK;
+    struct part *train = &m->parts[TASK_TRAINING], *held = &m->parts[TASK_VALIDATION],
+                *again = own ? calloc(1, sizeof *again) : NULL; /* the first source, for each of the others */
+    enum status status = own && !again ? err_no_memory(err, "the batches") : STATUS_OK;
     for (int i = 0; !status && i < count_sources(corpus); i++) {
         struct corpus source = corpus_of_source(corpus, (size_t)i);
-        status = open_source(m, &source, &train->splits[i], own ? NULL : &held->splits[i], err);
-        if (status) return err ? explain(corpus, i, err) : status;
-        train->count = i + 1;
-        if (!own) held->count = i + 1;
+        status = open_source(m, &source, i, !own, train, own ? again : held, err);
+        if (status && err) explain(corpus, i, err);
     }
     for (int i = 0; !status && own && i < count_sources(own); i++) {
         struct corpus source = corpus_of_source(corpus, 0), validation = corpus_of_source(own, (size_t)i);
-        struct split again = {0};
         source.validation = &validation;
-        status = open_source(m, &source, &again, &held->splits[i], err);
-        split_release(&again);
-        if (status) return err ? explain(own, i, err) : status;
-        held->count = i + 1;
+        close_part(again);
+        status = open_source(m, &source, i, false, again, held, err);
+        if (status && err) explain(own, i, err);
     }
+    train->count = count_sources(corpus);
+    held->count = count_sources(own ? own : corpus);
     train->of = corpus->sources;
     held->of = own ? own->sources : corpus->sources;
-    return STATUS_OK;
+    if (again) close_part(again);
+    free(again);
+    return status;
 }
 
 /* The batches of a part: of its only source, or mixed. */
@@ -131,13 +174,10 @@ static enum status mix(struct language_model *m, enum task_part number, struct e
 {
     const struct config *c = m->base.config;
     struct part *part = &m->parts[number];
-    struct batch_source sources[MIXTURE_SOURCES_MAX];
+    const struct batch_source *sources = part->batches;
     double weights[MIXTURE_SOURCES_MAX];
     enum status status = STATUS_OK;
-    for (int i = 0; i < part->count; i++) {
-        sources[i] = split_source(&part->splits[i]);
-        weights[i] = part->of ? part->of[i].weight : 1;
-    }
+    for (int i = 0; i < part->count; i++) weights[i] = part->of ? part->of[i].weight : 1;
     m->base.sources[number] = sources[0];
     if (!part->of || !sources[0].rows) return STATUS_OK; /* nothing is held out */
     if (number == TASK_TRAINING)
@@ -151,7 +191,7 @@ static enum status mix(struct language_model *m, enum task_part number, struct e
 
 static enum status open_text(struct language_model *m, struct err *err)
 {
-    enum status status = split_sources(m, err);
+    enum status status = open_sources(m, err);
     for (int number = 0; !status && number < 2; number++) {
         struct part *part = &m->parts[number];
         for (int i = 0; !status && m->base.config->data.padding >= 0 && i < part->count; i++)
@@ -181,8 +221,7 @@ static void lm_close(struct task_data *data)
     if (!m) return;
     task_close_batches(data);
     for (int part = 0; part < 2; part++) {
-        for (int i = 0; i < MIXTURE_SOURCES_MAX; i++) split_release(&m->parts[part].splits[i]);
-        mixture_close(&m->parts[part].mixture);
+        close_part(&m->parts[part]);
         example_rows_close(&m->examples[part]);
     }
     free(m->masked);
@@ -326,10 +365,20 @@ static void note_examples(const struct language_model *m, char *buf, size_t size
                  empty == 1 ? "is" : "are");
 }
 
-/* "a mixture: 70 % books (1200 sequences), 30 % code (800 sequences)" */
-static void note_mixture(const struct part *train, char *buf, size_t size)
+static void note_documents(const struct part parts[2], char *buf, size_t size)
 {
-    size_t used = (size_t)snprintf(buf, size, "a mixture:");
+    uint64_t documents[2] = {0}, rows = 0;
+    for (int part = 0; part < 2; part++)
+        for (int i = 0; i < parts[part].count; i++) documents[part] += parts[part].documents[i].documents;
+    for (int i = 0; i < parts->count; i++) rows += parts->batches[i].rows;
+    snprintf(buf, size, "%" PRIu64 " documents in %" PRIu64 " rows, %" PRIu64 " to validate on", documents[0],
+             rows, documents[1]);
+}
+
+/* "a mixture: 70 % books (1200 sequences), 30 % code (800 sequences)" */
+static void note_mixture(const struct part *train, const char *before, char *buf, size_t size)
+{
+    size_t used = (size_t)snprintf(buf, size, "%sa mixture:", before);
     for (int i = 0; i < train->count && used < size; i++)
         used += (size_t)snprintf(buf + used, size - used, "%s %.4g %% %s (%" PRIu64 " sequences)",
                                  i ? "," : "", 100.0 * (double)train->mixture.quotas[i] / MIXTURE_PERIOD,
@@ -345,11 +394,11 @@ static void lm_note(const struct task_data *data, char *buf, size_t size)
         note_examples((const struct language_model *)data, buf, size);
         return;
     }
-    const struct part *train_part = &((const struct language_model *)data)->parts[TASK_TRAINING];
-    if (train_part->of) {
-        note_mixture(train_part, buf, size);
-        return;
-    }
+    const struct part *parts = ((const struct language_model *)data)->parts;
+    if (data->config->data.documents == DOCUMENTS_PACKED) note_documents(parts, buf, size);
+    size_t used = strlen(buf);
+    if (parts->of) note_mixture(parts, used ? "; " : "", buf + used, size - used);
+    if (*buf) return;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (text_ends_with(train, endings[i]))
             snprintf(

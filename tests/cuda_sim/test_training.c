@@ -75,6 +75,13 @@ static void qwen_with_lion_and_everything_learns_as_on_the_cpu(void **state)
                             "model.vocab_size=269"));
 }
 
+static void packed_documents_are_learned_as_on_the_cpu(void **state)
+{
+    (void)state;
+    expect_same_curve(WORDS("train.total_steps=10", "train.seq_len=29", "data.documents=packed",
+                            "data.end_token=46", "train.dropout=0.2"));
+}
+
 /* Elements have 8 bits of mantissa, sums and master weights are fp32. The error of a loss is far below the
  * rounding of an element, 2^-9, as it is a mean over many; ten small updates are not lost. Measured: at most
  * 2.7e-4. */
@@ -467,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama_with_adamw_learns_as_on_the_cpu),
         cmocka_unit_test(qwen_with_lion_and_everything_learns_as_on_the_cpu),
+        cmocka_unit_test(packed_documents_are_learned_as_on_the_cpu),
         cmocka_unit_test(in_bf16_it_learns_almost_as_on_the_cpu),
         cmocka_unit_test(adapters_learn_as_on_the_cpu),
         cmocka_unit_test(questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is),

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/model/data_format.h"
 #include "datasets/batch.h"
+#include "datasets/documents.h"
 #include "datasets/examples.h"
 #include "datasets/text_file.h"
 #include "tui/command/command.h"
@@ -30,8 +31,9 @@ struct row {
     const struct options *options;
     struct config config;
     struct corpus corpus;
-    struct split split, held;           /* of text */
-    struct example_rows examples, none; /* of conversations */
+    struct split split, held;                     /* of text */
+    struct example_rows examples, none;           /* of conversations */
+    struct document_rows documents, no_documents; /* of text that is packed */
     uint64_t rows;
     int T;
     int32_t *memory, *inputs, *targets, *positions;
@@ -77,6 +79,18 @@ static enum status open_rows(struct row *r, struct err *err)
         r->rows = training ? r->examples.packing.rows : r->examples.count;
         return status;
     }
+    if (c->data.documents == DOCUMENTS_PACKED) {
+        const struct tokenizer *tokenizer = r->corpus.tokenizer;
+        int64_t end = c->data.end_token >= 0 ? c->data.end_token : tokenizer ? tokenizer_end(tokenizer) : -1;
+        if (end < 0)
+            return err_set(err, STATUS_USAGE,
+                           "%.200s: the token that ends documents is not known (set data.end_token)",
+                           c->data.train);
+        status = document_rows_open(&r->corpus, (uint32_t)end, c->data.val_split, held, r->T, seed, shuffle,
+                                    c->data.padding, &r->documents, &r->no_documents, err);
+        r->rows = r->documents.packing.rows;
+        return status;
+    }
     status = split_corpus(&r->corpus, c->data.val_split, held, r->T, seed, shuffle, &r->split, &r->held, err);
     r->split.padding = c->data.padding;
     r->rows = r->split.sequences;
@@ -93,7 +107,10 @@ static enum status fill(struct row *r, struct err *err)
     r->memory = calloc(3 * T, sizeof *r->memory);
     if (!r->memory) return err_no_memory(err, "a row of %d tokens", r->T);
     r->inputs = r->memory, r->targets = r->inputs + T, r->positions = r->targets + T;
-    if (!r->corpus.runs) {
+    if (r->documents.count) {
+        struct batch_source rows = document_rows_source(&r->documents);
+        rows.fill(rows.context, number, 1, r->inputs, r->targets, r->positions);
+    } else if (!r->corpus.runs) {
         split_batch(&r->split, number, 1, r->inputs, r->targets);
         for (size_t t = 0; t < T; t++) r->positions[t] = (int32_t)t;
     } else if (r->options->training) {
@@ -115,7 +132,7 @@ struct place {
 /* Whether the sequence that begins at t is the empty rest of a packed row. */
 static bool is_rest(const struct row *r, int t)
 {
-    if (!r->corpus.runs) return false;
+    if (!r->corpus.runs && !r->documents.count) return false;
     for (int u = t; u < r->T; u++)
         if (r->targets[u] != LABEL_IGNORED || r->inputs[u] != 0 || r->positions[u] != u - t) return false;
     return true;
@@ -244,6 +261,8 @@ static enum status show(const void *options, const struct words *words, struct e
     free(r->memory);
     example_rows_close(&r->examples);
     example_rows_close(&r->none);
+    document_rows_close(&r->documents);
+    document_rows_close(&r->no_documents);
     split_release(&r->split);
     split_release(&r->held);
     corpus_close(&r->corpus);

@@ -37,7 +37,9 @@ enum status configured_corpus_open(const struct config *c, const char *home, con
         *key = "data.train";
         return labelled_tokenizer(c->data.train, c->data.text_column, c->data.tokenizer, progress, out, err);
     }
-    struct text_reading reading = {.text_key = c->data.text_column, .conversations = chats ? &format : NULL};
+    bool ends = c->data.documents == DOCUMENTS_PACKED && c->data.end_token < 0; /* else texts have theirs */
+    struct text_reading reading = {
+        .text_key = c->data.text_column, .ends = ends && !chats, .conversations = chats ? &format : NULL};
     if (!status) status = open_both(c, &reading, cache, progress, out, key, err);
     chat_format_release(&format);
     return status;

@@ -27,6 +27,7 @@ static const char *other_value(size_t i)
         " layout=gathered shard=off overlap=false timeout=5 at_epoch_end=true graph=off contents=weights "
         "loss=plain accumulation_plan=0:1,7:2"
         " val_split=tail format=instructions too_long=refuse base=bf16 on_nan=stop on_spike=skip "
+        "documents=packed "
         "plateau_steps=70 "
         "trace_step=5 seed=9223372036854775807";
     static char values[KEYS][32];

@@ -134,6 +134,13 @@ TEST_CASE(a_run_with_frozen_parameters_resumes_bit_for_bit)
                            14, 1, BY_REQUEST);
 }
 
+/* 900 bytes are 20 sentences, of which '.' ends each but the last. */
+TEST_CASE(a_run_on_packed_documents_resumes_bit_for_bit)
+{
+    expect_resume_is_exact(WORDS(RESUME_WORDS, "data.documents=packed", "data.end_token=46"), 14, 1,
+                           BY_REQUEST);
+}
+
 /* The first moment of a parameter in the newest checkpoint; its size is 0 where it has none. */
 static double moment_size(const struct session *s, const char *name)
 {
@@ -438,6 +445,7 @@ int main(void)
         cmocka_unit_test(another_corpus_is_refused),
         cmocka_unit_test(epochs_are_evaluated_where_the_uninterrupted_run_has_them),
         cmocka_unit_test(a_run_with_frozen_parameters_resumes_bit_for_bit),
+        cmocka_unit_test(a_run_on_packed_documents_resumes_bit_for_bit),
         cmocka_unit_test(moments_of_what_is_thawed_begin_at_zero_and_it_is_said),
         cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),

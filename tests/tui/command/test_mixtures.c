@@ -12,7 +12,7 @@
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
-/* books.jsonl.gz, and code/ with two compressed files. */
+/* books.jsonl.gz, and code/ with twenty compressed files. */
 static void write_sources(const struct stage *s)
 {
     assert_int_equal(file_make_folders(stage_path(s, "code"), NULL), STATUS_OK);
@@ -20,9 +20,9 @@ static void write_sources(const struct stage *s)
     for (int i = 0; i < 400; i++)
         gzprintf(books, "{\"text\": \"In the beginning was chapter %d.\", \"id\": %d}\n", i * 7 % 100, i);
     assert_int_equal(gzclose(books), Z_OK);
-    for (int f = 0; f < 2; f++) {
+    for (int f = 0; f < 20; f++) {
         gzFile code = gzopen(kept_format("%s/%d.txt.gz", stage_path(s, "code"), f), "w");
-        for (int i = 0; i < 300; i++) gzprintf(code, "int f%d(int x) { return %d * x; }\n", i % 50, i % 13);
+        for (int i = 0; i < 30; i++) gzprintf(code, "int f%d(int x) { return %d * x; }\n", i % 50, i % 13);
         assert_int_equal(gzclose(code), Z_OK);
     }
 }
@@ -98,6 +98,65 @@ static void a_mixture_resumes_and_forks_bit_for_bit(void **state)
     assert_true(measure(s, "whole", "val_loss_books") == measure(s, "resumed", "val_loss_books"));
 }
 
+static void packed_documents_resume_and_fork_bit_for_bit(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    train(s, "stream", "--train.total_steps=5");
+    train(s, "whole", "--data.documents=packed");
+    process_run(0, "train", s->config, "--name=resumed", mixture(s, "0.75", "0.25"),
+                "--data.tokenizer=bpe:300", "--model.vocab_size=300", LONG_ENOUGH, "--data.documents=packed",
+                "--until=23", NULL);
+    process_run(0, "resume", "resumed", "--progress=none", NULL);
+    struct history stream = history_of("stream"), whole = history_of("whole"),
+                   resumed = history_of("resumed");
+    history_expect_equal(&whole, &resumed);
+    process_run(0, "fork", "whole", "--step=50", "--name=forked", "--progress=none", NULL);
+    struct history forked = history_of("forked");
+    assert_int_equal(forked.count, 60);
+    for (int i = 50; i < 60; i++) assert_string_equal(forked.steps[i].values, whole.steps[i].values);
+    assert_string_not_equal(stream.steps[0].values, whole.steps[0].values);
+    assert_true(measure(s, "whole", "val_loss_books") > 0);
+    stage_expect(s,
+                 "select count(*) from events where text like '378 documents in % rows, 42 to validate on; a "
+                 "mixture: %'",
+                 "4");
+}
+
+static void a_row_of_packed_documents_can_be_shown(void **state)
+{
+    struct stage *s = *state;
+    write_sources(s);
+    char *text = process_output("data", "show", stage_path(s, "books.jsonl.gz"), "--data.format=text",
+                                "--data.tokenizer=bpe:300", "--data.documents=packed", "--train.seq_len=64",
+                                "--json", NULL);
+    json_t *row = stage_json(text);
+    assert_true(stage_int(row, "sequences") > 1);
+    int64_t tokens = (int64_t)json_array_size(json_object_get(row, "tokens"));
+    assert_int_equal(stage_int(row, "learned"),
+                     tokens - stage_int(row, "sequences")); /* all but the first of each */
+}
+
+static void documents_without_an_end_are_refused(void **state)
+{
+    struct stage *s = *state;
+    struct process *p = process_run(2, "train", s->config, "--data.documents=packed", NULL);
+    expect_said(p, "bytes: this tokenizer has no token that ends a document, such as <|endoftext|>");
+    p = process_run(2, "data", "prepare", s->corpus, "--tokenizer=bytes", "-o", stage_path(s, "x.tok"),
+                    "--ends", NULL);
+    expect_said(p, "bytes: this tokenizer has no token that ends a document");
+    process_run(0, "data", "prepare", s->corpus, "--tokenizer=bytes", "-o", stage_path(s, "x.tok"), NULL);
+    p = process_run(2, "train", s->config, kept_format("--data.train=%s", stage_path(s, "x.tok")),
+                    "--data.documents=packed", NULL);
+    expect_said(
+        p, "data.documents = packed: the tokenizer has no token for the end of a text, so documents cannot "
+           "be found (name the id of the token that ends them: data.end_token)");
+    p = process_run(2, "train", s->config, kept_format("--data.train=%s", stage_path(s, "x.tok")),
+                    "--data.documents=packed", "--data.end_token=255", NULL);
+    expect_said(p, "no document ends in it: the token 255 does not occur");
+    assert_int_equal(stage_count_runs(), 0);
+}
+
 static void a_resumed_run_keeps_its_weights(void **state)
 {
     struct stage *s = *state;
@@ -158,6 +217,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_mixture_of_compressed_files_takes_two_commands),
         STAGE_TEST(a_mixture_resumes_and_forks_bit_for_bit),
+        STAGE_TEST(packed_documents_resume_and_fork_bit_for_bit),
+        STAGE_TEST(a_row_of_packed_documents_can_be_shown),
+        STAGE_TEST(documents_without_an_end_are_refused),
         STAGE_TEST(a_resumed_run_keeps_its_weights),
         STAGE_TEST(early_stopping_can_follow_one_source),
         STAGE_TEST(validation_data_can_be_sources_of_their_own),

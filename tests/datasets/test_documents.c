@@ -1,0 +1,201 @@
+/* Documents found by their end token and packed into rows. */
+#include "datasets/documents.h"
+#include "tests/cmocka.h"
+#include "tests/datasets/datasets_help.h"
+
+enum { END = 9, T = 8, MOST = 4096 };
+
+struct texts {
+    struct token_file files[2];
+    uint32_t tokens[MOST];
+    uint64_t count;
+    struct corpus corpus;
+};
+
+/* Two files of documents of 1 to 25 tokens, each an id of its own by its place, 10 and up; the last document
+ * of the first file has no end. Every third has only its end. */
+static void make_texts(struct texts *t)
+{
+    uint64_t state = 5, half = 0;
+    *t = (struct texts){0};
+    while (t->count < MOST - 60) {
+        uint64_t n = noise_next(&state) % 3 ? noise_next(&state) % 25 : 0;
+        for (uint64_t i = 0; i < n; i++, t->count++) t->tokens[t->count] = (uint32_t)(10 + t->count);
+        if (!half && t->count > MOST / 2 && n > 1)
+            half = t->count;
+        else
+            t->tokens[t->count++] = END;
+    }
+    t->files[0] = (struct token_file){.path = "a.tok", .tokens = t->tokens, .count = half};
+    t->files[1] = (struct token_file){.path = "b.tok", .tokens = t->tokens + half, .count = t->count - half};
+    t->corpus = corpus_of(t->files, 2);
+}
+
+static void open_rows(const struct texts *t, double fraction, enum shuffle shuffle,
+                      struct document_rows *train, struct document_rows *held)
+{
+    struct err err = {0};
+    assert_ok(document_rows_open(&t->corpus, END, VAL_BLOCKS, fraction, T, 3, shuffle, -1, train, held, &err),
+              &err);
+}
+
+struct row {
+    int32_t inputs[T], targets[T], positions[T];
+};
+
+static void read_row(const struct document_rows *rows, uint64_t number, struct row *row)
+{
+    struct batch_source source = document_rows_source(rows);
+    assert_true(source.packed);
+    source.fill(source.context, number, 1, row->inputs, row->targets, row->positions);
+}
+
+/* Whether token i is one of a document whose last token is i or later, and not its first. */
+static bool is_learned(const struct texts *t, uint64_t i)
+{
+    return i > 0 && i != t->files[0].count && t->tokens[i - 1] != END;
+}
+
+TEST_CASE(every_token_behind_another_of_its_document_is_a_target_once_in_an_epoch)
+{
+    static const enum shuffle shuffles[] = {SHUFFLE_NONE, SHUFFLE_STRIDE, SHUFFLE_RANDOM};
+    struct texts t;
+    make_texts(&t);
+    for (int s = 0; s < 3; s++) {
+        struct document_rows rows, none;
+        int seen[MOST] = {0};
+        double labels = 0;
+        open_rows(&t, 0, shuffles[s], &rows, &none);
+        struct batch_source source = document_rows_source(&rows);
+        assert_int_equal(document_rows_source(&none).rows, 0);
+        for (uint64_t r = source.rows; r < 2 * source.rows; r++) { /* of the second epoch */
+            struct row row;
+            int count = 0;
+            read_row(&rows, r, &row);
+            for (int i = 0; i < T; i++) {
+                if (row.targets[i] == LABEL_IGNORED) continue;
+                /* an input that is no end names its place; its target is the token behind it */
+                assert_int_not_equal(row.inputs[i], END);
+                uint64_t place = (uint64_t)row.inputs[i] - 10 + 1;
+                assert_int_equal(row.targets[i], t.tokens[place]);
+                seen[place]++;
+                count++;
+            }
+            assert_true(source.labels(source.context, r, 1) == count);
+            labels += count;
+        }
+        for (uint64_t i = 0; i < t.count; i++) assert_int_equal(seen[i], is_learned(&t, i));
+        assert_true(labels > 0.9 * (double)source.rows * T); /* few places stay empty */
+        document_rows_close(&rows);
+    }
+}
+
+TEST_CASE(a_row_begins_with_a_document_or_a_piece_and_positions_begin_anew_with_each)
+{
+    struct texts t;
+    struct document_rows rows, none;
+    make_texts(&t);
+    open_rows(&t, 0, SHUFFLE_STRIDE, &rows, &none);
+    int whole = 0, pieces = 0;
+    for (uint64_t r = 0; r < rows.packing.rows; r++) {
+        struct row row;
+        read_row(&rows, r, &row);
+        assert_int_equal(row.positions[0], 0);
+        for (int i = 0; i < T && row.targets[i] != LABEL_IGNORED; i++) {
+            uint64_t place = (uint64_t)row.inputs[i] - 10;
+            bool begins = !place || !is_learned(&t, place); /* a document, in the text */
+            if (row.positions[i]) {
+                assert_false(begins);
+                assert_int_equal(row.inputs[i], row.inputs[i - 1] + 1);
+                assert_int_equal(row.positions[i], row.positions[i - 1] + 1);
+            } else {
+                uint64_t from = place;
+                while (from && is_learned(&t, from)) from--;
+                assert_int_equal((place - from) % T, 0);
+                *(begins ? &whole : &pieces) += 1;
+            }
+        }
+    }
+    assert_int_equal(whole, rows.documents);
+    assert_int_equal(whole + pieces, rows.count);
+    assert_true(pieces > 50);
+    document_rows_close(&rows);
+}
+
+TEST_CASE(a_document_is_trained_on_or_held_out_as_a_whole)
+{
+    struct texts t;
+    struct document_rows parts[2];
+    int part_of[MOST] = {0};
+    make_texts(&t);
+    open_rows(&t, 0.2, SHUFFLE_STRIDE, &parts[0], &parts[1]);
+    uint64_t all = parts[0].documents + parts[1].documents;
+    assert_int_equal(parts[1].documents, (uint64_t)(0.2 * (double)all + 0.5));
+    for (int p = 0; p < 2; p++)
+        for (uint64_t r = 0; r < parts[p].packing.rows; r++) {
+            struct row row;
+            read_row(&parts[p], r, &row);
+            for (int i = 0; i < T; i++)
+                if (row.targets[i] != LABEL_IGNORED) part_of[row.inputs[i] - 10] |= 1 << p;
+        }
+    for (uint64_t i = 0; i + 1 < t.count; i++) {
+        assert_int_not_equal(part_of[i], 3);
+        if (is_learned(&t, i) && is_learned(&t, i + 1)) assert_int_equal(part_of[i], part_of[i - 1]);
+    }
+    document_rows_close(&parts[0]);
+    document_rows_close(&parts[1]);
+}
+
+TEST_CASE(padding_is_no_target)
+{
+    struct texts t;
+    struct document_rows rows, none;
+    struct err err = {0};
+    make_texts(&t);
+    assert_ok(document_rows_open(&t.corpus, END, VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE, END, &rows, &none, &err),
+              &err);
+    struct batch_source source = document_rows_source(&rows);
+    for (uint64_t r = 0; r < source.rows; r++) {
+        struct row row;
+        int count = 0;
+        read_row(&rows, r, &row);
+        for (int i = 0; i < T; i++) {
+            assert_int_not_equal(row.targets[i], END);
+            count += row.targets[i] != LABEL_IGNORED;
+        }
+        assert_true(source.labels(source.context, r, 1) == count);
+    }
+    document_rows_close(&rows);
+}
+
+TEST_CASE(data_without_documents_are_refused)
+{
+    struct texts t;
+    struct document_rows rows, none;
+    struct err err = {0};
+    make_texts(&t);
+    assert_int_equal(
+        document_rows_open(&t.corpus, 8, VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE, -1, &rows, &none, &err),
+        STATUS_USAGE);
+    assert_non_null(strstr(err.text, "a.tok: no document ends in it: the token 8 does not occur"));
+    t.corpus.file_count = 1;
+    t.files[0].count = 0;
+    while (t.tokens[t.files[0].count++] != END) continue; /* one document */
+    assert_int_equal(
+        document_rows_open(&t.corpus, END, VAL_TAIL, 0.9, T, 3, SHUFFLE_NONE, -1, &rows, &none, &err),
+        STATUS_USAGE);
+    assert_non_null(strstr(err.text, "there are too few documents: none is left for training"));
+    assert_null(rows.first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_token_behind_another_of_its_document_is_a_target_once_in_an_epoch),
+        cmocka_unit_test(a_row_begins_with_a_document_or_a_piece_and_positions_begin_anew_with_each),
+        cmocka_unit_test(a_document_is_trained_on_or_held_out_as_a_whole),
+        cmocka_unit_test(padding_is_no_target),
+        cmocka_unit_test(data_without_documents_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
