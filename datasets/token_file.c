@@ -54,8 +54,9 @@ static bool copy_sources(const json_t *list, struct token_file *file)
     if (!file->sources) return false;
     json_array_foreach((json_t *)(uintptr_t)list, i, value)
     {
-        if (json_integer_value(value) < 0) return false;
-        sum += file->sources[i] = (uint64_t)json_integer_value(value);
+        uint64_t tokens = (uint64_t)json_integer_value(value); /* a negative one is too large */
+        if (tokens > file->count - sum) return false;
+        sum += file->sources[i] = tokens;
     }
     file->source_count = count;
     return sum == file->count;

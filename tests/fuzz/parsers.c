@@ -21,6 +21,7 @@
 #include "datasets/instructions.h"
 #include "datasets/labelled_file.h"
 #include "datasets/question_file.h"
+#include "datasets/text_pieces.h"
 #include "datasets/token_file.h"
 #include "datasets/tokenizer.h"
 #include "runs/exchange/import.h"
@@ -239,6 +240,22 @@ PARSER(labelled)
     labelled_file_each(place->path, "text", "label", take_row, NULL, &err);
 }
 
+static enum status take_piece(void *context, const struct text_piece *piece, struct err *err)
+{
+    (void)context, (void)err;
+    read_all(piece->text, piece->n);
+    return STATUS_OK;
+}
+
+PARSER(texts)
+{
+    UNUSED;
+    char *paths[] = {(char *)(uintptr_t)place->path};
+    struct inputs inputs = {.paths = paths, .count = 1};
+    struct err err;
+    text_pieces_each(&inputs, 0, 1, NULL, false, take_piece, NULL, &err);
+}
+
 PARSER(questions)
 {
     UNUSED;
@@ -450,6 +467,9 @@ const struct parser parsers[] = {
     {"sidecar", "c.tok.json", write_tokens, sidecar},
     {"labelled_csv", "l.csv", NULL, labelled},
     {"labelled_json", "l.jsonl", NULL, labelled},
+    {"text_lines", "t.jsonl", NULL, texts},
+    {"text_gzip", "t.jsonl.gz", NULL, texts},
+    {"text_zstd", "t.txt.zst", NULL, texts},
     {"questions", "q.jsonl", NULL, questions},
     {"instructions", NULL, NULL, instructions},
     {"ini", "c.ini", NULL, ini},
