@@ -60,7 +60,7 @@ LIBS = -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
 # becomes one relocatable object that exports nothing but its table (see kernels/device/cpu_select.c). The rest of
 # kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cpu_threads.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
-               kernels/nf4_quantise.c kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c \
+               kernels/moments.c kernels/nf4_quantise.c kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c \
                kernels/device/occupancy.c kernels/device/roofline.c kernels/device/world.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/base/half.h"
+#include "kernels/dynamic_map.h"
 #include "kernels/nf4.h"
 
 enum { BOUNDS = NF4_VALUES - 1, STEPS = 65535 };
@@ -67,32 +68,9 @@ void nf4_quantise(uint8_t *codes, float *scales, const float *x, size_t n)
 
 /* ---- nested scales ---- */
 
-/* The 256 values in ascending order: 0, 1, and for each e from 0 to 6 on either side of zero the middles of
- * 2^e equal parts of [0.1, 1], times 10^(e − 6). The ends of the parts are computed from the nearer end of
- * the range, with one rounding. */
-static void scale_values(float out[NF4_SCALE_VALUES])
-{
-    static const float powers[] = {1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1};
-    const float low = 0.1f, high = 1;
-    float *positive = out + NF4_SCALE_VALUES / 2, *negative = out + NF4_SCALE_VALUES / 2 - 2;
-    out[NF4_SCALE_VALUES / 2 - 1] = 0;
-    for (int e = 0; e < 7; e++) {
-        int parts = 1 << e;
-        float step = (high - low) / (float)parts, from = low;
-        for (int i = 1; i <= parts; i++) {
-            float to =
-                i < (parts + 1) / 2 ? fmaf(step, (float)i, low) : fmaf(-step, (float)(parts - i), high);
-            *positive = powers[e] * ((from + to) / 2);
-            *negative-- = -*positive++;
-            from = to;
-        }
-    }
-    *positive = 1;
-}
-
 /* The code of v in [−1, 1]. bitsandbytes' CPU version first rounds v to one of STEPS + 1 places, so near the
  * middle between two values this is not always the nearer one. */
-static uint8_t scale_code(float v, const float values[NF4_SCALE_VALUES])
+static uint8_t scale_code(float v, const float values[DYNAMIC_VALUES])
 {
     v = v < -1 ? -1 : v > 1 ? 1 : v;
     int place = (int)fmaf((v + 1) * 0.5f, STEPS, 0.5f), from = 0, to = NF4_SCALE_VALUES - 1;
@@ -120,7 +98,7 @@ void nf4_nest(void *nested, const float *scales, float mean, size_t n)
     float *out = nested, *values = out + NF4_AT_VALUES, *group_scales = out + NF4_AT_GROUPS;
     uint8_t *codes = (uint8_t *)(group_scales + groups);
     out[NF4_AT_MEAN] = mean;
-    scale_values(values);
+    dynamic_values(values, true);
 #pragma omp parallel for schedule(static)
     for (size_t g = 0; g < groups; g++) {
         size_t from = g * NF4_GROUP, to = from + NF4_GROUP < blocks ? from + NF4_GROUP : blocks;

@@ -4,7 +4,11 @@
  * scale and the factors derived from the learning rate are read on the device. A thread searches the table of
  * ranges once, for its first element; the table, 16 bytes per entry, is read by every thread and stays in the
  * caches. */
+#include <float.h>
+
+#include "kernels/dynamic_map.h"
 #include "kernels/element.cuh"
+#include "kernels/moments.h"
 
 enum { BLOCK = 256 };
 
@@ -62,6 +66,18 @@ struct lion {
     }
 };
 
+static struct adamw adamw_of(struct optimizer_params params)
+{
+    float beta1 = (float)params.beta1, beta2 = (float)params.beta2;
+    return adamw{beta1, 1.0f - beta1, beta2, 1.0f - beta2, params.eps, 0, 0, 0};
+}
+
+static struct lion lion_of(struct optimizer_params params)
+{
+    float beta1 = (float)params.beta1, beta2 = (float)params.beta2;
+    return lion{beta1, (float)(1.0f - params.beta1), beta2, (float)(1.0f - params.beta2), 0, 0};
+}
+
 /* weights (n): w rounded to bf16 if T is bf16, else not written. */
 template <typename Rule, typename T, int W>
 __global__ void optimizer_update(float *__restrict__ w, T *__restrict__ weights, float *__restrict__ m,
@@ -95,6 +111,117 @@ __global__ void optimizer_update(float *__restrict__ w, T *__restrict__ weights,
     }
 }
 
+/* ---- moments in 8 bits ---- */
+
+enum { WARPS = BLOCK / 32, LANE_ELEMENTS = MOMENT_BLOCK / 32 };
+
+/* The ascending values of a moment's codes, and the place of 0 among them. */
+struct moment_values {
+    float at[DYNAMIC_VALUES];
+    int zero;
+};
+
+static struct moment_values moment_values_of(bool has_sign)
+{
+    struct moment_values values;
+    values.zero = dynamic_zero(has_sign);
+    dynamic_values(values.at, has_sign);
+    return values;
+}
+
+/* These values and half way between them, in shared memory. */
+struct moment_table {
+    shared_pointer<float> values, bounds;
+    int zero;
+    __device__ void fill(const struct moment_values &from)
+    {
+        zero = from.zero;
+        for (int i = (int)threadIdx.x; i < DYNAMIC_VALUES; i += BLOCK) {
+            values[i] = from.at[i];
+            bounds[i] = i + 1 < DYNAMIC_VALUES ? (from.at[i] + from.at[i + 1]) / 2 : 0;
+            if (zero == 0 && i == 0) bounds[i] = 0;
+        }
+    }
+    __device__ float decode(const struct moment_block *block, int i) const
+    {
+        return values[(block->codes[i] + zero) % DYNAMIC_VALUES] * block->scale;
+    }
+    /* By a whole warp, of which a lane has the elements lane + 32 k; 0 behind the last one of the arena. */
+    __device__ void encode(struct moment_block *block, const float *x, int lane) const
+    {
+        float most = 0, least = 0;
+#pragma unroll
+        for (int k = 0; k < LANE_ELEMENTS; k++) most = fmaxf(most, x[k]), least = fminf(least, x[k]);
+        most = warp_max(most), least = -warp_max(-least);
+        float scale = most >= -least ? fminf(most, FLT_MAX) : fmaxf(least, -FLT_MAX);
+        if (fabsf(scale) < MOMENT_SCALE_LEAST) scale = 0;
+#pragma unroll
+        for (int k = 0; k < LANE_ELEMENTS; k++) {
+            int below = 0;
+            for (int step = DYNAMIC_VALUES / 2; step && scale != 0; step /= 2)
+                below += x[k] / scale > bounds[below + step - 1] ? step : 0;
+            block->codes[lane + 32 * k] = scale != 0 ? (uint8_t)(below - zero) : 0;
+        }
+        if (lane == 0) block->scale = scale;
+    }
+};
+
+/* A warp updates a block of moments, whose elements it reads and writes in stretches of 32. */
+template <typename Rule, typename T>
+__global__ void optimizer_update8(float *__restrict__ w, T *__restrict__ weights,
+                                  struct moment_block *__restrict__ m, struct moment_block *__restrict__ v,
+                                  const float *__restrict__ g, size_t n,
+                                  const struct update_range *__restrict__ ranges, int range_count, Rule rule,
+                                  struct moment_values first, struct moment_values second,
+                                  const struct step_control *control, const struct clip_state *clip)
+{
+    constexpr bool TWO = Rule::MOMENTS == 2;
+    SHARED_ARRAY(float, tables, 4 * DYNAMIC_VALUES);
+    struct moment_table firsts = {tables, tables + DYNAMIC_VALUES, 0},
+                        seconds = {tables + 2 * DYNAMIC_VALUES, tables + 3 * DYNAMIC_VALUES, 0};
+    float scale = clip->scale, mi[LANE_ELEMENTS], vi[LANE_ELEMENTS];
+    int lane = (int)threadIdx.x % 32;
+    size_t b = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, from = b * MOMENT_BLOCK + (size_t)lane;
+    if (scale == 0.0f) return;
+    firsts.fill(first);
+    if constexpr (TWO) seconds.fill(second);
+    __syncthreads();
+    if (b * MOMENT_BLOCK >= n) return;
+    const struct update_range *range = NULL;
+#pragma unroll
+    for (int k = 0; k < LANE_ELEMENTS; k++) {
+        size_t i = from + 32 * (size_t)k;
+        mi[k] = vi[k] = 0;
+        if (i >= n) continue;
+        if (!range || i >= range->end) {
+            range = range_of(ranges, range_count, i);
+            rule.enter(range, control);
+        }
+        float wi = w[i];
+        mi[k] = firsts.decode(&m[b], lane + 32 * k);
+        if constexpr (TWO) vi[k] = seconds.decode(&v[b], lane + 32 * k);
+        rule.update(&wi, &mi[k], &vi[k], g[i] * scale);
+        w[i] = wi;
+        if constexpr (sizeof(T) == 2) element_store(weights + i, wi);
+    }
+    __syncwarp(); /* all lanes have read the old scale */
+    firsts.encode(&m[b], mi, lane);
+    if constexpr (TWO) seconds.encode(&v[b], vi, lane);
+}
+
+template <typename Rule>
+static void optimizer_launch8(float *w, void *weights, struct moment_block *m, struct moment_block *v,
+                              const float *g, size_t n, const struct update_range *ranges, int range_count,
+                              Rule rule, const struct step_control *control, const struct clip_state *clip,
+                              struct stream *stream)
+{
+    struct moment_values first = moment_values_of(true), second = moment_values_of(false);
+    dispatch<1>(stream, 1, {}, [&]<typename T, int W>() {
+        LAUNCH((optimizer_update8<Rule, T>), block_count(moment_blocks(n), WARPS), BLOCK, 0, stream, w,
+               (T *)weights, m, v, g, n, ranges, range_count, rule, first, second, control, clip);
+    });
+}
+
 template <typename Rule>
 static void optimizer_launch(float *w, void *weights, float *m, float *v, const float *g, size_t n,
                              const struct update_range *ranges, int range_count, Rule rule,
@@ -121,23 +248,36 @@ void adamw_step(float *w, void *weights, float *m, float *v, const float *g, siz
                 const struct update_range *ranges, int range_count, struct optimizer_params params,
                 struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
-    float beta1 = (float)params.beta1, beta2 = (float)params.beta2;
     if (n == 0) return;
     LAUNCH(adamw_prepare, 1, 32, 0, stream, control, clip, params.beta1, params.beta2);
-    optimizer_launch(w, weights, m, v, g, n, ranges, range_count,
-                     adamw{beta1, 1.0f - beta1, beta2, 1.0f - beta2, params.eps, 0, 0, 0}, control, clip,
-                     stream);
+    optimizer_launch(w, weights, m, v, g, n, ranges, range_count, adamw_of(params), control, clip, stream);
 }
 
 void lion_step(float *w, void *weights, float *m, float *, const float *g, size_t n,
                const struct update_range *ranges, int range_count, struct optimizer_params params,
                struct step_control *control, const struct clip_state *clip, struct stream *stream)
 {
-    float beta1 = (float)params.beta1, beta2 = (float)params.beta2;
     if (n == 0) return;
-    optimizer_launch(w, weights, m, (float *)NULL, g, n, ranges, range_count,
-                     lion{beta1, (float)(1.0f - params.beta1), beta2, (float)(1.0f - params.beta2), 0, 0},
-                     control, clip, stream);
+    optimizer_launch(w, weights, m, (float *)NULL, g, n, ranges, range_count, lion_of(params), control, clip,
+                     stream);
+}
+
+void adamw8_step(float *w, void *weights, struct moment_block *m, struct moment_block *v, const float *g,
+                 size_t n, const struct update_range *ranges, int range_count, struct optimizer_params params,
+                 struct step_control *control, const struct clip_state *clip, struct stream *stream)
+{
+    if (n == 0) return;
+    LAUNCH(adamw_prepare, 1, 32, 0, stream, control, clip, params.beta1, params.beta2);
+    optimizer_launch8(w, weights, m, v, g, n, ranges, range_count, adamw_of(params), control, clip, stream);
+}
+
+void lion8_step(float *w, void *weights, struct moment_block *m, struct moment_block *, const float *g,
+                size_t n, const struct update_range *ranges, int range_count, struct optimizer_params params,
+                struct step_control *control, const struct clip_state *clip, struct stream *stream)
+{
+    if (n == 0) return;
+    optimizer_launch8(w, weights, m, (struct moment_block *)NULL, g, n, ranges, range_count, lion_of(params),
+                      control, clip, stream);
 }
 
 /* One thread of a block computes the power in double, while the others load. */

@@ -1,8 +1,9 @@
 /* Every optimizer, listed once: its word in train.optimizer, its number of moments per parameter, the default
  * of train.beta2, and its FLOPs per parameter. The slot of a rule for single elements is NAME_step;
- * operations.def has the common part of the contract. Muon updates whole matrices (core/network/muon.h), and
- * all other parameters by AdamW's rule. With ĝ = g · clip.scale, s and weight_decay those of the element's
- * range:
+ * operations.def has the common part of the contract; the slot NAME8_step is the same rule with moments in 8
+ * bits (moments.h), which it decodes, updates in fp32 and encodes again. Muon updates whole matrices
+ * (core/network/muon.h), and all other parameters by AdamW's rule. With ĝ = g · clip.scale, s and
+ * weight_decay those of the element's range:
  *
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019):
  *

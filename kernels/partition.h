@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/moments.h"
+
 /* Row reductions (weight gradients of norms and biases) add up partial sums of at most this many chunks. */
 #define ROW_CHUNKS_MAX 64
 
@@ -69,10 +71,11 @@ static inline size_t reduce_workspace(size_t n)
 }
 
 /* A range of n elements is cut into a slice for each rank. Vectors of any kernel are aligned at the beginning
- * of one. */
+ * of one, and blocks of 8-bit moments (moments.h) are not cut. */
 static inline size_t slice_elements(size_t n, int ranks)
 {
-    const size_t unit = 64, slices = ranks > 1 ? (size_t)ranks : 1, each = (n + slices - 1) / slices;
+    const size_t unit = MOMENT_BLOCK, slices = ranks > 1 ? (size_t)ranks : 1,
+                 each = (n + slices - 1) / slices;
     return slices > 1 ? (each + unit - 1) / unit * unit : each;
 }
 

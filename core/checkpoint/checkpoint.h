@@ -48,11 +48,12 @@ struct train_state {
 /* The numbers of a checkpoint, and how to read them. */
 struct checkpoint_source {
     const struct model *model;
-    int rank, ranks;                    /* of those that write it; 0 of 1: alone */
-    struct slice slice;                 /* of the trainable numbers: what this rank writes; alone all */
-    const float *weights;               /* (slice) trainable, readable by `fetch` */
-    const void *frozen;                 /* (frozen_bytes), of rank 0 */
-    const float *moments[MOMENT_KINDS]; /* (slice) each; NULL: not part of the checkpoint */
+    int rank, ranks;                   /* of those that write it; 0 of 1: alone */
+    struct slice slice;                /* of the trainable numbers: what this rank writes; alone all */
+    const float *weights;              /* (slice) trainable, readable by `fetch` */
+    const void *frozen;                /* (frozen_bytes), of rank 0 */
+    const void *moments[MOMENT_KINDS]; /* (slice) each; NULL: not part of the checkpoint */
+    bool moments_8bit;                 /* as plan_input.moments_8bit says */
     safetensors_fetch *fetch;
     void *context;
 };

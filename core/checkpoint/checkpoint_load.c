@@ -402,24 +402,49 @@ static enum status upload_part(const struct safetensor *t, struct network *net, 
                          to + (part.begin - slice.begin), err);
 }
 
-/* Loads one kind of moment of a slice, for trainable parameters that have it. */
-static enum status load_moment(const struct safetensors *file, struct network *net, int kind,
-                               struct slice slice, const struct param **thawed, struct err *err)
+/* Reads elements [piece.begin, piece.end) of a moment; those that the checkpoint does not have become 0. */
+static enum status read_moment(const struct safetensors *file, const struct network *net, int kind,
+                               struct slice piece, float *to, const struct param **thawed, struct err *err)
 {
     enum status status = STATUS_OK;
-    float *moment = network_moment(net, (enum moment)(kind - 1));
-    struct slice with = slice_common(slice, plan_with_moment(&net->plan->input, (enum moment)(kind - 1)));
-    net->backend->mem_zero(moment, slice_count(with) * sizeof *moment, net->stream);
+    memset(to, 0, slice_count(piece) * sizeof *to);
     for (size_t i = 0; !status && i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
         const struct safetensor *t;
-        if (p->frozen || (kind == 2 && p->orthogonal)) continue;
+        struct slice part = slice_common(piece, (struct slice){p->offset, p->offset + p->count});
+        if (p->frozen || (kind == 2 && p->orthogonal) || !slice_count(part)) continue;
         if (!has_moments(file, p, net->plan->input.moments)) {
             if (!*thawed) *thawed = p;
             continue;
         }
         status = find_tensor(file, kind, p, &t, err);
-        if (!status) status = upload_part(t, net, p, slice, moment, err);
+        int fd = status ? -1 : open(t->path, O_RDONLY | O_CLOEXEC);
+        if (!status && fd < 0)
+            status = err_set(err, STATUS_IO, "%s: cannot open: %s", t->path, strerror(errno));
+        if (!status)
+            status = read_at(fd, (unsigned char *)(to + (part.begin - piece.begin)),
+                             slice_count(part) * sizeof *to,
+                             t->offset + (part.begin - p->offset) * sizeof *to, t->path, err);
+        if (fd >= 0) close(fd);
+    }
+    return status;
+}
+
+/* Loads one kind of moment of a slice, for trainable parameters that have it. */
+static enum status load_moment(const struct safetensors *file, struct network *net, int kind,
+                               struct slice slice, const struct param **thawed, struct err *err)
+{
+    enum moment which = (enum moment)(kind - 1);
+    float *values = network_at(net, BUFFER_STAGING, 0);
+    struct slice with = slice_common(slice, plan_with_moment(&net->plan->input, which)), piece = with;
+    size_t most = net->plan->bytes[BUFFER_STAGING] / sizeof *values; /* whole blocks, or all */
+    enum status status = STATUS_OK;
+    for (; !status && piece.begin < with.end; piece.begin = piece.end) {
+        piece.end = with.end - piece.begin < most ? with.end : piece.begin + most;
+        status = read_moment(file, net, kind, piece, values, thawed, err);
+        if (!status)
+            status =
+                network_write_moment(net, which, piece.begin - with.begin, values, slice_count(piece), err);
     }
     return status;
 }

@@ -32,18 +32,20 @@ static enum status fetch_from_device(void *context, void *host, const struct saf
 
 struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
 {
+    const struct plan_input *in = &net->plan->input;
     size_t behind = net->slice.begin - net->owned.begin; /* without ZeRO a rank owns more than it writes */
     struct checkpoint_source source = {.model = net->model,
-                                       .rank = net->plan->input.rank,
-                                       .ranks = net->plan->input.ranks,
+                                       .rank = in->rank,
+                                       .ranks = in->ranks,
                                        .slice = net->slice,
                                        .weights = net->weights + behind,
                                        .frozen = net->frozen,
+                                       .moments_8bit = in->moments_8bit,
                                        .fetch = fetch_from_device,
                                        .context = net};
     for (enum moment i = 0; i < MOMENT_KINDS; i++)
-        if ((full || i == MOMENT_AVERAGE) && slice_count(plan_with_moment(&net->plan->input, i)))
-            source.moments[i] = network_moment(net, i) + behind;
+        if ((full || i == MOMENT_AVERAGE) && slice_count(plan_with_moment(in, i)))
+            source.moments[i] = (char *)network_moment(net, i) + plan_moment_bytes(in, i, behind);
     return source;
 }
 
@@ -65,7 +67,7 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
         if (!source->moments[i]) continue;
         struct slice with = slice_common(source->slice, plan_with_moment(&net->plan->input, i));
         source->moments[i] = copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i],
-                                        slice_count(with) * sizeof(float));
+                                        plan_moment_bytes(&net->plan->input, i, slice_count(with)));
     }
     source->fetch = safetensors_fetch_host;
     return net->backend->stream_wait(net->stream, err);
@@ -73,12 +75,42 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
 
 /* ---- saving ---- */
 
+/* Whether this kind of numbers is held in 8 bits. */
+static bool is_coded(const struct checkpoint_source *source, int kind)
+{
+    return source->moments_8bit && kind != WEIGHTS_KIND && kind != ADAPTERS_KIND;
+}
+
+/* Fetches moments that are held in 8 bits, as fp32; the data of the tensor are at the code of its first
+ * element, and the context is the source. */
+static enum status fetch_coded(void *context, void *host, const struct safetensor *t, size_t at, size_t bytes,
+                               struct err *err)
+{
+    enum { PIECE = 64 };
+    const struct checkpoint_source *source = context;
+    bool first = strncmp(t->name, checkpoint_prefix(1), strlen(checkpoint_prefix(1))) == 0;
+    const struct safetensor blocks = {.data = source->moments[first ? MOMENT_FIRST : MOMENT_SECOND]};
+    size_t code = (size_t)((const unsigned char *)t->data - (const unsigned char *)blocks.data);
+    size_t from = code / sizeof(struct moment_block) * MOMENT_BLOCK + code % sizeof(struct moment_block) -
+                  offsetof(struct moment_block, codes) + at / sizeof(float);
+    enum status status = STATUS_OK;
+    for (size_t i = from, n, end = from + bytes / sizeof(float); !status && i < end; i += n) {
+        struct moment_block piece[PIECE];
+        size_t inside = i % MOMENT_BLOCK;
+        n = end - i < PIECE * MOMENT_BLOCK - inside ? end - i : PIECE * MOMENT_BLOCK - inside;
+        status = source->fetch(source->context, piece, &blocks, moment_bytes(i - inside),
+                               moment_bytes(inside + n), err);
+        if (!status) moments_decode((float *)host + (i - from), piece, inside, n, first);
+    }
+    return status;
+}
+
 /* A tensor, and the range of it that this rank writes: of frozen ones rank 0 all. */
 static struct safetensor describe(const struct checkpoint_source *source, int kind, const struct param *p,
                                   const char *name, struct byte_range *range)
 {
     bool moments = kind != WEIGHTS_KIND && kind != ADAPTERS_KIND;
-    const float *base = moments ? source->moments[kind - 1] : source->weights;
+    const void *base = moments ? source->moments[kind - 1] : source->weights;
     struct slice part = slice_common(source->slice, (struct slice){p->offset, p->offset + p->count});
     struct safetensor t = {.name = name,
                            .dtype = p->element == ELEMENT_BF16 ? "BF16" : "F32",
@@ -90,9 +122,12 @@ static struct safetensor describe(const struct checkpoint_source *source, int ki
         t.data = (const unsigned char *)source->frozen + p->offset;
         range->to = source->rank == 0 ? t.bytes : 0;
     } else if (slice_count(part)) {
-        t.data = base + (part.begin - source->slice.begin);
-        range->from = (part.begin - p->offset) * sizeof *base;
-        range->to = (part.end - p->offset) * sizeof *base;
+        size_t first = part.begin - source->slice.begin;
+        const struct moment_block *block = (const struct moment_block *)base + first / MOMENT_BLOCK;
+        t.data = is_coded(source, kind) ? (const void *)&block->codes[first % MOMENT_BLOCK]
+                                        : (const void *)((const float *)base + first);
+        range->from = (part.begin - p->offset) * sizeof(float);
+        range->to = (part.end - p->offset) * sizeof(float);
     }
     return t;
 }
@@ -125,9 +160,12 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     char base[17];
     snprintf(base, sizeof base, "%016" PRIx64, model->base.hash);
     const char *note = model->base.hash && first == ADAPTERS_KIND ? base : NULL;
+    struct checkpoint_source coded = *source;
+    bool decodes = is_coded(source, first);
     enum status status =
         named ? safetensors_write_part(path, tensors, source->ranks > 1 ? ranges : NULL, count, note,
-                                       source->rank == 0, source->fetch, source->context, err)
+                                       source->rank == 0, decodes ? fetch_coded : source->fetch,
+                                       decodes ? &coded : source->context, err)
               : err_no_memory(err, "writing %s", path);
     arena_release(&arena);
     return status;

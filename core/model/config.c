@@ -457,6 +457,10 @@ static enum status check_together(const struct config *c, struct err *err)
     if (c->health.plateau_steps > 0 && c->health.plateau_steps < CONFIG_PLATEAU_STEPS_LEAST)
         return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
                        (long long)c->health.plateau_steps, CONFIG_PLATEAU_STEPS_LEAST);
+    if (c->train.moments == MOMENTS_8BIT && c->train.optimizer == OPTIMIZER_MUON)
+        return err_set(err, STATUS_USAGE,
+                       "train.moments = 8bit: muon orthogonalises its moment, which must be exact (use adamw "
+                       "or lion, or train.moments = fp32)");
     if (tokens > CONFIG_MICRO_BATCH_TOKENS)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens per micro-batch: at most %d (use "

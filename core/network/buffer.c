@@ -75,6 +75,12 @@ struct slice plan_with_moment(const struct plan_input *in, enum moment which)
     return (struct slice){0, which == MOMENT_SECOND ? in->model->elementwise : in->model->elements};
 }
 
+size_t plan_moment_bytes(const struct plan_input *in, enum moment which, size_t elements)
+{
+    bool coded = in->moments_8bit && which != MOMENT_AVERAGE;
+    return coded ? moment_bytes(elements) : elements * sizeof(float);
+}
+
 struct slice plan_held(const struct plan_input *in)
 {
     return precision_bytes(in->precision) < 4 ? plan_owned(in) : (struct slice){0, in->model->elements};

@@ -62,8 +62,9 @@ static void update(struct network *net, const struct muon *muon, const struct pa
     float *g = net->gradients + p->offset;
     double *squares = network_at(net, BUFFER_SQUARES, 0);
     void *x = network_at(net, BUFFER_ORTHOGONAL, 0), *next = network_at(net, BUFFER_ORTHOGONAL_NEXT, 0);
-    net->table->muon_momentum(network_moment(net, MOMENT_FIRST) + p->offset, g, p->count,
-                              (float)muon->momentum, muon->nesterov, clip, net->calls);
+    float *m = network_moment(net, MOMENT_FIRST);
+    net->table->muon_momentum(m + p->offset, g, p->count, (float)muon->momentum, muon->nesterov, clip,
+                              net->calls);
     net->table->sum_of_squares(squares, g, p->count, network_at(net, BUFFER_SCRATCH, 0), net->calls);
     net->table->muon_normalise(x, g, squares, p->count, 1e-7f, net->calls);
     for (int i = 0; i < muon->iterations; i++) {

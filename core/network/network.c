@@ -177,6 +177,17 @@ enum status network_write_parameter(struct network *net, const struct param *p, 
     return network_store_parameter(net, p, first, values, count, err);
 }
 
+enum status network_write_moment(struct network *net, enum moment which, size_t first, float *values,
+                                 size_t count, struct err *err)
+{
+    const struct plan_input *in = &net->plan->input;
+    char *to = (char *)network_moment(net, which) + plan_moment_bytes(in, which, first);
+    if (in->moments_8bit && which != MOMENT_AVERAGE)
+        moments_encode((struct moment_block *)(void *)values, values, count, which == MOMENT_FIRST);
+    net->backend->mem_upload(to, values, plan_moment_bytes(in, which, count), net->stream);
+    return net->backend->stream_wait(net->stream, err);
+}
+
 float *network_all_weights(struct network *net)
 {
     bool whole = slice_count(plan_held(&net->plan->input)) == net->model->elements;

@@ -105,7 +105,8 @@ static inline void *network_at(const struct network *network, enum buffer buffer
     return network->memory[at->category] + at->offset;
 }
 
-static inline float *network_moment(const struct network *network, enum moment which)
+/* Floats, or with plan_input.moments_8bit blocks of kernels/moments.h; averages are always floats. */
+static inline void *network_moment(const struct network *network, enum moment which)
 {
     return network_at(network, BUFFER_MOMENT1 + (enum buffer)which, 0);
 }
@@ -141,6 +142,12 @@ enum status network_write_parameter(struct network *network, const struct param 
 /* The same for values in the type that the parameter is stored in, fp32 or bf16, which are not changed. */
 enum status network_store_parameter(struct network *network, const struct param *param, size_t first,
                                     const void *stored, size_t count, struct err *err);
+
+/* Sets elements [first, first + count) of a moment, or of the average, from where this rank's begin, to
+ * `values`, fp32 on the host, which it may overwrite. `first` is a multiple of MOMENT_BLOCK; `count` is, too,
+ * unless the moment ends there. Waits. */
+enum status network_write_moment(struct network *network, enum moment which, size_t first, float *values,
+                                 size_t count, struct err *err);
 
 /* Fresh weights, see model_initialise_param; of a model with a base only of the adapters. Waits. */
 enum status network_initialise(struct network *network, uint64_t seed, struct err *err);

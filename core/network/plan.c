@@ -73,6 +73,12 @@ enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
 
 /* ---- sizes ---- */
 
+/* Bytes of a moment of so many elements. */
+static double moment_size(const struct plan_input *in, double elements)
+{
+    return elements < BYTES_MAX ? (double)plan_moment_bytes(in, MOMENT_FIRST, (size_t)elements) : BYTES_MAX;
+}
+
 /* Computes the size of every buffer for `chunk` rows of logits and `scratch` bytes. Returns their total over
  * all layers, as a double: it may exceed size_t. */
 static double measure(struct plan *plan, int chunk, size_t scratch)
@@ -333,6 +339,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .packed = format_traits(c->data.format)->packed ||
                                          c->data.documents == DOCUMENTS_PACKED,
                                .moments = moments,
+                               .moments_8bit = c->train.moments == MOMENTS_8BIT,
                                .averages = c->train.ema_decay > 0,
                                .cache_slots = format_traits(c->data.format)->writes_text, /* for samples */
                                .cache_length = plan_sample_length(c),

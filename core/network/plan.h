@@ -98,6 +98,7 @@ struct plan_input {
     int ranks, rank;           /* that train together, 0 counts as 1; this one's number */
     bool packed;               /* rows may hold several sequences: batches have positions */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
+    bool moments_8bit;         /* they are held as kernels/moments.h says, not in fp32; not the average */
     bool averages;             /* the weights are averaged over the updates, see core/train/optimizer.h */
     int cache_slots;           /* sequences in the KV cache; 0: the plan has none */
     int cache_length;          /* tokens of each, at least 1 if there is a cache; may be longer than T */
@@ -126,7 +127,8 @@ void plan_input_share(struct plan_input *input, const struct config *config, int
 /* Sets the device's properties that matter for a plan with this input's allocator. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
-/* The slice of a rank: all slices are of one length, a multiple of 64 elements, as far as there are elements.
+/* The slice of a rank: all slices are of one length, a multiple of 256 elements, as far as there are
+ * elements.
  */
 struct slice plan_slice(const struct plan_input *input, int rank);
 
@@ -136,6 +138,9 @@ struct slice plan_owned(const struct plan_input *input);
 /* Elements of the arena that have this moment, none where the plan has no such moments. Muon's matrices have
  * no second one. */
 struct slice plan_with_moment(const struct plan_input *input, enum moment which);
+
+/* Bytes of this moment, or of the average, of so many elements of the arena, which begin at a slice. */
+size_t plan_moment_bytes(const struct plan_input *input, enum moment which, size_t elements);
 
 /* Those of BUFFER_WEIGHTS: all where they are also the weights for computing, else the owned ones. */
 struct slice plan_held(const struct plan_input *input);

@@ -56,15 +56,20 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     const float *gradients = net->gradients + net->owned.begin;
     void *weights = network_compute_weights(net, net->owned.begin);
     size_t count = slice_count(slice_common(net->owned, (struct slice){0, net->model->elementwise}));
-    float *m = network_moment(net, MOMENT_FIRST), *v = network_moment(net, MOMENT_SECOND);
+    void *m = network_moment(net, MOMENT_FIRST), *v = network_moment(net, MOMENT_SECOND);
+    bool coded = net->plan->input.moments_8bit;
     network_gradient_squares(net);
     struct clip_state *clip = network_clip(net, (float)o->max_grad_norm);
     struct optimizer_params params = {o->beta1, o->beta2, (float)o->eps};
     switch (o->kind) {
 #define STEP(KIND, name, moments, beta2, flops)                                                              \
     case OPTIMIZER_##KIND:                                                                                   \
-        net->table->name##_step(net->weights, weights, m, moments > 1 ? v : NULL, gradients, count, ranges,  \
-                                o->elementwise_count, params, control, clip, net->calls);                    \
+        if (coded)                                                                                           \
+            net->table->name##8_step(net->weights, weights, m, moments > 1 ? v : NULL, gradients, count,     \
+                                     ranges, o->elementwise_count, params, control, clip, net->calls);       \
+        else                                                                                                 \
+            net->table->name##_step(net->weights, weights, m, moments > 1 ? v : NULL, gradients, count,      \
+                                    ranges, o->elementwise_count, params, control, clip, net->calls);        \
         break;
         OPTIMIZER_RULES(STEP)
     case OPTIMIZER_MUON:

@@ -168,21 +168,30 @@ static void wait_for_turn(struct trainer *t)
                   t->state.step, CLOCK_DURATION(seconds));
 }
 
+/* Bytes of so many elements from the beginning of a slice, in this buffer of a snapshot. */
+static size_t snapshot_bytes(const struct trainer *t, enum buffer snapshot, size_t elements)
+{
+    bool moment = snapshot >= BUFFER_SNAPSHOT_MOMENT1 && snapshot <= BUFFER_SNAPSHOT_AVERAGE;
+    return moment ? plan_moment_bytes(&t->plan.input, (enum moment)(snapshot - BUFFER_SNAPSHOT_MOMENT1),
+                                      elements)
+                  : elements * sizeof(float);
+}
+
 /* The slices of all but rank 0 go from `mine` to the snapshot of rank 0, which has its own there already. */
-static void gather_slices(struct trainer *t, enum buffer snapshot, const float *mine)
+static void gather_slices(struct trainer *t, enum buffer snapshot, const void *mine)
 {
     struct network *net = &t->network;
     const struct world *world = t->world;
-    float *copy = network_at(net, snapshot, 0), *staging = network_at(net, BUFFER_STAGING, 0);
-    size_t most = t->plan.bytes[BUFFER_STAGING] / sizeof *staging;
+    char *copy = network_at(net, snapshot, 0), *staging = network_at(net, BUFFER_STAGING, 0);
+    size_t most = t->plan.bytes[BUFFER_STAGING];
     for (int r = 1; r < world->size; r++) {
         struct slice slice = plan_slice(&t->plan.input, r);
-        for (size_t at = slice.begin, n; at < slice.end; at += n) {
-            n = slice.end - at < most ? slice.end - at : most;
-            const size_t bytes = n * sizeof *copy;
+        char *there = copy + snapshot_bytes(t, snapshot, slice.begin);
+        for (size_t at = 0, n, bytes = snapshot_bytes(t, snapshot, slice_count(slice)); at < bytes; at += n) {
+            n = bytes - at < most ? bytes - at : most;
             if (world->rank == r)
-                net->backend->mem_download(staging, mine + (at - slice.begin), bytes, net->stream);
-            world_send(world, r, 0, world->rank == 0 ? copy + at : staging, bytes);
+                net->backend->mem_download(staging, (const char *)mine + at, n, net->stream);
+            world_send(world, r, 0, world->rank == 0 ? there + at : staging, n);
         }
     }
 }

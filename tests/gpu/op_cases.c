@@ -512,6 +512,7 @@ const struct op_case op_cases[] = {
     {"sum, sum_of_squares, clip_norm", reduce_case},
     {"adamw", adamw_case},
     {"lion", lion_case},
+    {"adamw8, lion8", op_case_moments},
     {"average_weights", op_case_average},
     {"muon_momentum, muon_normalise, muon_polynomial, muon_update", op_case_muon},
     {0},

@@ -46,6 +46,7 @@ extern const struct op_case op_cases[]; /* ends with a NULL name */
 void op_case_all_reduce(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
 void op_case_class_weights(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
 void op_case_average(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
+void op_case_moments(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
 void op_case_muon(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
 void op_case_pooling(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
 

@@ -1,8 +1,9 @@
-/* The cases of op_cases.h that only some runs have: those of a classifier, of averaged weights, of Muon, and
- * of several ranks. */
+/* The cases of op_cases.h that only some runs have: those of a classifier, of averaged weights, of moments in
+ * 8 bits, of Muon, and of several ranks. */
 #include <stdlib.h>
 
 #include "kernels/device/world.h"
+#include "kernels/moments.h"
 #include "tests/gpu/op_cases.h"
 #include "tests/gpu/op_desk.h"
 
@@ -81,6 +82,60 @@ void op_case_average(const struct op_side *side, struct op_shape s, struct op_ou
     side->backend->average_weights(first, w, n, 0.99, begin, side->stream);
     desk_result(&d, out, "average", average, n, ELEMENTWISE);
     desk_result(&d, out, "after the first update", first, n, ELEMENTWISE);
+    desk_close(&d, out);
+}
+
+/* n moments in 8 bits, encoded on the host. */
+static struct moment_block *coded_moments(struct desk *d, size_t n, float middle, float spread, bool has_sign)
+{
+    const float *there = desk_floats(d, n, middle, spread);
+    float *x = malloc((n + 1) * sizeof *x);
+    struct moment_block *blocks = malloc(moment_bytes(n));
+    d->side->backend->mem_download(x, there, n * sizeof *x, d->side->stream);
+    moments_encode(blocks, x, n, has_sign);
+    void *out = desk_put(d, blocks, moment_bytes(n), sizeof *blocks);
+    free(x), free(blocks);
+    return out;
+}
+
+/* Their values. An element between two codes may get the other one, as rounding differs before: one such
+ * element of a block is off by a hundredth of the scale. */
+static void coded_result(struct desk *d, struct op_outcome *out, const char *name,
+                         const struct moment_block *there, size_t n, bool has_sign)
+{
+    float *x = malloc((n + 1) * sizeof *x), *values = desk_blank(d, n);
+    struct moment_block *blocks = malloc(moment_bytes(n));
+    d->side->backend->mem_download(blocks, there, moment_bytes(n), d->side->stream);
+    moments_decode(x, blocks, 0, n, has_sign);
+    d->side->backend->mem_upload(values, x, n * sizeof *x, d->side->stream);
+    desk_result(d, out, name, values, n, 0.01);
+    free(x), free(blocks);
+}
+
+void op_case_moments(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t n = (size_t)s.B * (size_t)s.T * (size_t)s.C;
+    bool lion = s.seed % 2;
+    float *w = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1);
+    struct moment_block *m = coded_moments(&d, n, 0, 1, true), *v = coded_moments(&d, n, 1, 1, false);
+    void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
+    struct optimizer_params p = {0.9, 0.95, 1e-8f};
+    struct step_control *control = desk_control(&d, (struct step_control){.lr = 1e-2f});
+    const struct clip_state *clips[2] = {desk_clip(&d, 0.5f, 1 + s.seed % 50), desk_clip(&d, 0, 3)};
+    int count;
+    struct update_range *ranges = desk_ranges(&d, n, &count);
+    for (int i = 0; i < 2; i++) /* the second one is skipped */
+        if (lion)
+            side->backend->lion8_step(w, weights, m, NULL, g, n, ranges, count, p, control, clips[i],
+                                      side->stream);
+        else
+            side->backend->adamw8_step(w, weights, m, v, g, n, ranges, count, p, control, clips[i],
+                                       side->stream);
+    desk_result(&d, out, "w", w, n, ELEMENTWISE);
+    desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
+    coded_result(&d, out, "m", m, n, true);
+    coded_result(&d, out, "v", v, n, false);
     desk_close(&d, out);
 }
 

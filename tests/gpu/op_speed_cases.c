@@ -398,6 +398,21 @@ static struct op_work lion(struct op_bench *b)
     return (struct op_work){.bytes = floats(5.0 * (double)b->s.n) + rounded_bytes(b)};
 }
 
+/* Both moments are where adamw has its first one. */
+static struct op_work adamw8(struct op_bench *b)
+{
+    struct optimizer_params p = {0.9, 0.95, 1e-8f};
+    struct moment_block *m = b->b, *v = m + moment_blocks(b->s.n);
+    if (b->first) {
+        prepare_update(b);
+        b->backend->mem_zero(m, 2 * moment_bytes(b->s.n), b->stream);
+    }
+    b->backend->adamw8_step(b->a, rounded(b), m, v, b->x, b->s.n, b->ranges, 2, p, b->control, b->clip,
+                            b->stream);
+    return (struct op_work){.bytes = floats(3.0 * (double)b->s.n) + 4.0 * (double)moment_bytes(b->s.n) +
+                                     rounded_bytes(b)};
+}
+
 /* The least shares of a bound. Operations that go through their operands once, products, and attention:
  * what the estimates of kernels/device/roofline.h assume, less a margin for one GPU beside another. Sums
  * over rows or columns write partial sums and read them again. Rows that are found by an index are not
@@ -448,5 +463,6 @@ const struct op_speed_case op_speed_cases[] = {
     {"grad_norm", grad_norm, SUMS},
     {"adamw", adamw, WHOLE},
     {"lion", lion, WHOLE},
+    {"adamw8", adamw8, SCATTERED},
     {0},
 };

@@ -121,6 +121,12 @@ static void costs_are_those_counted_by_hand(void **state)
     k->lion_step(AT(1), AT(1), AT(2), NULL, AT(4), P, AT(5), 2, (struct optimizer_params){0}, AT(6), AT(7),
                  s);
     cost_is(P * 4 * 5, 11 * P);
+    k->adamw8_step(AT(1), AT(1), AT(2), AT(3), AT(4), P, AT(5), 2, (struct optimizer_params){0}, AT(6), AT(7),
+                   s);
+    cost_is(P * 4 * 3 + 4 * moment_bytes(P), 21 * P); /* w both ways, g; m and v both ways */
+    k->lion8_step(AT(1), AT(1), AT(2), NULL, AT(4), P, AT(5), 2, (struct optimizer_params){0}, AT(6), AT(7),
+                  s);
+    cost_is(P * 4 * 3 + 2 * moment_bytes(P), 13 * P);
     k->mem_zero(AT(1), 44, s);
     cost_is(44, 0);
     k->mem_copy(AT(1), AT(50), 44, s);

@@ -25,7 +25,7 @@ static const char *other_value(size_t i)
         "mlp_bias=false "
         "full_attention_layers=1,3-5 kind=qwen3"
         " layout=gathered shard=off overlap=false timeout=5 at_epoch_end=true graph=off contents=weights "
-        "loss=plain accumulation_plan=0:1,7:2"
+        "loss=plain moments=8bit accumulation_plan=0:1,7:2"
         " val_split=tail format=instructions too_long=refuse base=bf16 on_nan=stop on_spike=skip "
         "documents=packed "
         "plateau_steps=70 "
@@ -378,6 +378,8 @@ TEST_CASE(impossible_sizes_are_one_sentence_each)
     REFUSED("health.plateau_steps = 31: must be 0 (off) or at least 32", "health.plateau_steps=31");
     REFUSED("model.head_dim = 1: must be", "model.hidden_dim=4", "model.num_heads=4");
     REFUSED("train.seq_len = 2048 is longer than model.max_seq_len = 1024", "train.seq_len=2048");
+    REFUSED("train.moments = 8bit: muon orthogonalises its moment", "train.moments=8bit",
+            "train.optimizer=muon");
     REFUSED("at most 67108864", "train.batch_size=65535", "train.seq_len=1048576",
             "model.max_seq_len=1048576");
     REFUSED("model.head_dim = 131072: must be from 1 to 1024", "model.hidden_dim=131072",

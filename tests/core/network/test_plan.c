@@ -327,6 +327,12 @@ TEST_CASE(lion_plans_one_moment_less_than_adamw)
     assert_int_equal(adamw.total_bytes - lion.total_bytes, model.elements * sizeof(float));
     plan_release(&adamw);
     plan_release(&lion);
+    c.train.moments = MOMENTS_8BIT;
+    input = plan_input_of(&c, &model, cpu_backend(), device);
+    assert_int_equal(plan_init(&lion, &input, NULL), STATUS_OK);
+    assert_int_equal(lion.bytes[BUFFER_MOMENT1], (model.elements + 255) / 256 * 260);
+    assert_int_equal(lion.bytes[BUFFER_MOMENT2], 0);
+    plan_release(&lion);
     cpu_backend()->device_close(device);
     model_release(&model);
 }

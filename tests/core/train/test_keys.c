@@ -281,6 +281,7 @@ static const struct row {
     {"train.epochs", "0.5", LENGTH | EVALS | VALUES | SAVES | FILES, "train.schedule=constant", FRESH, 0,
      NULL},
     {"train.optimizer", "lion", MEMORY | HELD | LEARNS, "train.beta2=0.99", FRESH, 0, NULL},
+    {"train.moments", "8bit", MEMORY | HELD | LEARNS, "", FRESH, 0, NULL},
     {"train.learning_rate", "0.02", RATE | LEARNS, "", FRESH, 0, NULL},
     {"train.min_lr_factor", "0.5", RATE | LEARNS, "train.warmup_steps=1", FRESH, 0, NULL},
     {"train.schedule", "linear", RATE | LEARNS, "train.warmup_steps=1", FRESH, 0, NULL},

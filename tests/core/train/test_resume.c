@@ -194,6 +194,39 @@ TEST_CASE(a_lion_run_resumes_bit_for_bit_after_an_order)
         1, BY_ORDER);
 }
 
+TEST_CASE(an_adamw_run_with_moments_in_8_bits_resumes_bit_for_bit)
+{
+    expect_resume_is_exact(WORDS(RESUME_WORDS, "train.moments=8bit", "checkpoint.background=true"), 14, 2,
+                           BY_REQUEST);
+}
+
+TEST_CASE(a_lion_run_with_moments_in_8_bits_resumes_bit_for_bit)
+{
+    expect_resume_is_exact(WORDS(RESUME_WORDS, "train.moments=8bit", "train.optimizer=lion",
+                                 "train.learning_rate=0.001", "param_group.low.match=*[kv]_proj*",
+                                 "param_group.low.lr_scale=0"),
+                           14, 4, BY_REQUEST);
+}
+
+/* Checkpoints hold fp32 numbers, whatever the moments are in. */
+TEST_CASE(a_run_goes_on_with_moments_in_8_bits_and_back)
+{
+    static const char *const words[] = {"train.moments=8bit", "train.moments=fp32"};
+    struct session s;
+    struct err err;
+    session_open(&s, "forms", NULL, WORDS(RESUME_WORDS), 900);
+    for (int at = 4; at <= 12; at += 4) {
+        s.story.leave_at = at;
+        if (at > 4) assert_int_equal(config_read_word(&s.config, words[at / 4 % 2], &err), STATUS_OK);
+        session_start(&s, at > 4);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        assert_int_equal(s.story.step_count, at);
+        assert_true(moment_size(&s, "v.model.layers.0.self_attn.o_proj.weight") > 0);
+        assert_int_equal(s.story.event_count, 0);
+    }
+    session_close(&s);
+}
+
 /* Its matrices have one moment, and checkpoints in the background take a copy of so many elements. */
 TEST_CASE(a_muon_run_resumes_bit_for_bit_after_a_request)
 {
@@ -449,6 +482,9 @@ int main(void)
         cmocka_unit_test(moments_of_what_is_thawed_begin_at_zero_and_it_is_said),
         cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
+        cmocka_unit_test(an_adamw_run_with_moments_in_8_bits_resumes_bit_for_bit),
+        cmocka_unit_test(a_lion_run_with_moments_in_8_bits_resumes_bit_for_bit),
+        cmocka_unit_test(a_run_goes_on_with_moments_in_8_bits_and_back),
         cmocka_unit_test(a_muon_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_run_that_averages_its_weights_resumes_bit_for_bit),
         cmocka_unit_test(a_run_whose_batch_grows_resumes_bit_for_bit),

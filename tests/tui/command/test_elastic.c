@@ -100,6 +100,34 @@ static void slices_and_overlap_change_no_bit(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
+/* Of other moments: no block of those in 8 bits is in two slices. */
+static void other_moments_are_divided_and_put_together(void **state)
+{
+    struct stage *s = *state;
+    static const char *const ways[] = {"--train.moments=8bit"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char *whole = kept_format("whole-%zu", i), *slices = kept_format("slices-%zu", i);
+        char *gathered = kept_format("gathered-%zu", i), *forked = kept_format("--name=forked-%zu", i);
+        train(s, whole, 3, WORDS(ways[i], "--world.shard=off"));
+        train(s, slices, 3, WORDS(ways[i], "--world.overlap=true"));
+        train(s, gathered, 3, WORDS(ways[i], "--checkpoint.layout=gathered"));
+        history_expect_same(whole, slices);
+        history_expect_same(whole, gathered);
+        for (int step = 10; step <= 20; step += 10) {
+            expect_same_checkpoint(s, whole, slices, step);
+            expect_same_checkpoint(s, whole, gathered, step);
+        }
+        train(s, kept_format("longer-%zu", i), 3, WORDS(ways[i], "--train.total_steps=30"));
+        process_run(0, "fork", slices, "--ranks=2", forked, "--train.total_steps=30", "--progress=none",
+                    NULL);
+        process_run(0, "resume", slices, "--ranks=3", "--train.total_steps=30", "--progress=none", NULL);
+        process_run(0, "resume", whole, "--ranks=2", "--train.total_steps=30", "--progress=none", NULL);
+        expect_same_checkpoint(s, kept_format("longer-%zu", i), slices, 30);
+        expect_same_checkpoint(s, whole, forked + strlen("--name="), 30);
+    }
+    assert_int_equal(stage_count_leftovers(s), 0);
+}
+
 /* The trace of step 2 has both ranks as processes, on one clock, and says how long collectives wait. */
 static void expect_trace_of_both(const struct stage *s)
 {
@@ -174,7 +202,7 @@ static void each_rank_takes_the_memory_that_the_estimate_says(void **state)
 {
     struct stage *s = *state;
     static const char *const ways[] = {"--world.shard=on", "--world.shard=off",
-                                       "--checkpoint.layout=gathered"};
+                                       "--checkpoint.layout=gathered", "--train.moments=8bit"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *word = ways[i];
         json_t *json = stage_json(
@@ -227,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(slices_and_overlap_change_no_bit),
+        STAGE_TEST(other_moments_are_divided_and_put_together),
         STAGE_TEST(what_is_observed_changes_no_bit),
         STAGE_TEST(any_number_of_ranks_goes_on_with_a_run),
         STAGE_TEST(each_rank_takes_the_memory_that_the_estimate_says),
