@@ -49,11 +49,44 @@ enum buffer plan_alias(const struct plan *plan, enum buffer buffer)
     return buffer;
 }
 
+/* Where the slice of a rank begins, or for the number of ranks where the last one ends. A slice begins at a
+ * multiple of 64 elements, for kernels that read vectors: so a packed matrix that does not begin at one stays
+ * with the matrix before it. */
+static size_t slice_boundary(const struct plan_input *in, int rank)
+{
+    const struct model *model = in->model;
+    size_t all = model->elements, at = (size_t)rank * slice_elements(all, in->ranks), nearest = all;
+    if (at >= all || at <= model->elementwise || !model->orthogonal) return at < all ? at : all;
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i];
+        size_t distance = p->offset < at ? at - p->offset : p->offset - at;
+        size_t least = nearest < at ? at - nearest : nearest - at;
+        if (p->orthogonal && p->offset % 64 == 0 && distance < least) nearest = p->offset;
+    }
+    return nearest;
+}
+
 struct slice plan_slice(const struct plan_input *in, int rank)
 {
-    size_t all = in->model->elements, each = slice_elements(all, in->ranks), begin = (size_t)rank * each,
-           end = begin + each;
-    return (struct slice){begin < all ? begin : all, end < all ? end : all};
+    return (struct slice){slice_boundary(in, rank), slice_boundary(in, rank + 1)};
+}
+
+size_t plan_slice_most(const struct plan_input *in)
+{
+    size_t most = 0;
+    for (int rank = 0; rank == 0 || rank < in->ranks; rank++) {
+        size_t count = slice_count(plan_slice(in, rank));
+        if (count > most) most = count;
+    }
+    return most;
+}
+
+size_t plan_slice_run(const struct plan_input *in, size_t at, size_t n, int *owner)
+{
+    *owner = 0;
+    while (plan_slice(in, *owner).end <= at) ++*owner;
+    size_t left = plan_slice(in, *owner).end - at;
+    return n < left ? n : left;
 }
 
 /* So that what the ranks send for a piece stays in 16 MiB, unless there are very many. */

@@ -72,16 +72,22 @@ static void wait_for(struct network *net, struct event *event)
 }
 
 /* A run of trainable parameters that lie behind each other: elements [begin, end). The vectors of all layers
- * lie together, apart from the matrices (core/model/model.c). */
+ * lie together, apart from the matrices, and behind them those that Muon updates (core/model/model.c). */
 struct run {
     size_t begin, end;
 };
 
-/* Parameters whose places are in [from, to), all matrices or all vectors. */
+/* Parameters whose places are in [from, to): vectors, matrices, or matrices that Muon updates. */
+enum sort { MATRICES, ORTHOGONAL_MATRICES, VECTORS };
 struct choice {
-    bool vectors;
+    enum sort sort;
     int from, to;
 };
+
+static enum sort sort_of(const struct param *p)
+{
+    return p->cols == 0 ? VECTORS : p->orthogonal ? ORTHOGONAL_MATRICES : MATRICES;
+}
 
 /* The next run of chosen parameters from *i on, `step` 1, or below *i, `step` -1. False: there is none. */
 static bool next_run(const struct model *model, size_t *i, int step, struct choice choice, struct run *run)
@@ -90,7 +96,7 @@ static bool next_run(const struct model *model, size_t *i, int step, struct choi
     for (; step > 0 ? *i < model->param_count : *i > 0; *i += (size_t)step) {
         const struct param *p = &model->params[step > 0 ? *i : *i - 1];
         bool belongs =
-            !p->frozen && (p->cols == 0) == choice.vectors && p->place >= choice.from && p->place < choice.to;
+            !p->frozen && sort_of(p) == choice.sort && p->place >= choice.from && p->place < choice.to;
         if (in && !belongs) break;
         if (!belongs) continue;
         if (!in || step < 0) run->begin = p->offset;
@@ -100,22 +106,29 @@ static bool next_run(const struct model *model, size_t *i, int step, struct choi
     return in;
 }
 
-/* Exchanges a run piece by piece: its gradients, or its weights for computing. */
+/* Exchanges a run piece by piece: its gradients, or its weights for computing. Where slices are not of one
+ * length, no piece is in two of them: it is then a slice, at the place that the owner's has among such. */
 static void travel(struct network *net, struct run run, bool gradients)
 {
     struct exchange *x = &net->exchange;
     const struct plan_input *in = &net->plan->input;
-    size_t piece = piece_of(net), slice = plan_slice(in, 0).end;
+    size_t piece = piece_of(net), even = slice_elements(net->model->elements, in->ranks);
     bool beside = overlaps(net);
     const struct backend *be = beside ? net->backend : net->table;
     struct stream *stream = beside ? x->stream : net->calls;
     for (size_t at = run.begin, n; at < run.end; at += n) {
+        int owner;
+        size_t from = at, slice = even;
         n = run.end - at < piece ? run.end - at : piece;
+        if (net->model->orthogonal) {
+            n = slice = plan_slice_run(in, at, n, &owner);
+            from = (size_t)owner * n;
+        }
         if (gradients)
-            be->reduce_slices(net->gradients + at, network_at(net, BUFFER_RECEIVED, 0), n, at, slice,
+            be->reduce_slices(net->gradients + at, network_at(net, BUFFER_RECEIVED, 0), n, from, slice,
                               in->ranks, x->world, stream);
         else
-            be->gather_slices(network_compute_weights(net, at), n, at, slice, x->world, stream);
+            be->gather_slices(network_compute_weights(net, at), n, from, slice, x->world, stream);
     }
 }
 
@@ -127,15 +140,22 @@ void exchange_begin(struct network *net)
     net->exchange.last = false;
 }
 
-/* Sends what is used from `place` on and has not been sent. */
-static void send_from(struct network *net, bool vectors, int place)
+/* Sends what is used from `place` on, up to `end`. */
+static void send(struct network *net, enum sort sort, int place, int end)
 {
     struct run run;
-    struct choice rest = {vectors, place, vectors ? INT_MAX : net->exchange.final};
-    if (overlaps(net)) take_turn(net);
+    struct choice rest = {sort, place, end};
     for (size_t i = net->model->param_count; next_run(net->model, &i, -1, rest, &run);)
         travel(net, run, true);
-    if (!vectors) net->exchange.final = place;
+}
+
+/* The same of matrices that have not been sent. */
+static void send_matrices(struct network *net, int place)
+{
+    if (overlaps(net)) take_turn(net);
+    send(net, ORTHOGONAL_MATRICES, place, net->exchange.final);
+    send(net, MATRICES, place, net->exchange.final);
+    net->exchange.final = place;
 }
 
 /* Whether enough is final to be sent on its own. */
@@ -143,9 +163,11 @@ static bool is_worth_it(const struct network *net, int place)
 {
     size_t count = 0;
     struct run run;
-    struct choice rest = {false, place, net->exchange.final};
-    for (size_t i = net->model->param_count; next_run(net->model, &i, -1, rest, &run);)
-        count += run.end - run.begin;
+    for (enum sort sort = MATRICES; sort < VECTORS; sort++) {
+        struct choice rest = {sort, place, net->exchange.final};
+        for (size_t i = net->model->param_count; next_run(net->model, &i, -1, rest, &run);)
+            count += run.end - run.begin;
+    }
     return count >= piece_of(net);
 }
 
@@ -154,16 +176,15 @@ static bool is_worth_it(const struct network *net, int place)
 void exchange_final(struct network *net, int place)
 {
     bool early = net->exchange.stream || !net->backend;
-    if (early && net->exchange.last && has_slices(net) && is_worth_it(net, place))
-        send_from(net, false, place);
+    if (early && net->exchange.last && has_slices(net) && is_worth_it(net, place)) send_matrices(net, place);
 }
 
 void exchange_finish(struct network *net)
 {
     struct exchange *x = &net->exchange;
     if (!has_slices(net)) return;
-    send_from(net, false, INT_MIN);
-    send_from(net, true, INT_MIN);
+    send_matrices(net, INT_MIN);
+    send(net, VECTORS, INT_MIN, INT_MAX);
     if (!overlaps(net)) return;
     net->backend->event_record(x->turn, x->stream);
     wait_for(net, x->turn);
@@ -213,14 +234,15 @@ void exchange_weights(struct network *net)
     if (!has_slices(net)) return;
     if (beside) take_turn(net);
     /* the first layer needs some vectors */
-    for (size_t i = 0; next_run(model, &i, 1, (struct choice){true, INT_MIN, INT_MAX}, &run);)
+    for (size_t i = 0; next_run(model, &i, 1, (struct choice){VECTORS, INT_MIN, INT_MAX}, &run);)
         travel(net, run, false);
-    for (size_t i = 0; next_run(model, &i, 1, (struct choice){false, INT_MIN, INT_MAX}, &run);)
-        for (size_t end; run.begin < run.end; run.begin = end) {
-            while (part_end(net, part) <= run.begin) mark(net, part++);
-            end = part_end(net, part) < run.end ? part_end(net, part) : run.end;
-            travel(net, (struct run){run.begin, end}, false);
-        }
+    for (enum sort sort = MATRICES; sort < VECTORS; sort++)
+        for (size_t i = 0; next_run(model, &i, 1, (struct choice){sort, INT_MIN, INT_MAX}, &run);)
+            for (size_t end; run.begin < run.end; run.begin = end) {
+                while (part_end(net, part) <= run.begin) mark(net, part++);
+                end = part_end(net, part) < run.end ? part_end(net, part) : run.end;
+                travel(net, (struct run){run.begin, end}, false);
+            }
     while (part < EXCHANGE_PARTS) mark(net, part++);
     x->parts_ahead = beside ? EXCHANGE_PARTS : 0;
 }

@@ -63,8 +63,8 @@ static void update(struct network *net, const struct muon *muon, const struct pa
     double *squares = network_at(net, BUFFER_SQUARES, 0);
     void *x = network_at(net, BUFFER_ORTHOGONAL, 0), *next = network_at(net, BUFFER_ORTHOGONAL_NEXT, 0);
     float *m = network_moment(net, MOMENT_FIRST);
-    net->table->muon_momentum(m + p->offset, g, p->count, (float)muon->momentum, muon->nesterov, clip,
-                              net->calls);
+    size_t at = p->offset - net->owned.begin;
+    net->table->muon_momentum(m + at, g, p->count, (float)muon->momentum, muon->nesterov, clip, net->calls);
     net->table->sum_of_squares(squares, g, p->count, network_at(net, BUFFER_SCRATCH, 0), net->calls);
     net->table->muon_normalise(x, g, squares, p->count, 1e-7f, net->calls);
     for (int i = 0; i < muon->iterations; i++) {
@@ -73,8 +73,8 @@ static void update(struct network *net, const struct muon *muon, const struct pa
         x = next;
         next = before;
     }
-    net->table->muon_update(net->weights + p->offset, network_compute_weights(net, p->offset), x, p->count,
-                            p->offset, ranges, range_count, scale_of(muon->scaling, p),
+    net->table->muon_update(net->weights + at, network_compute_weights(net, p->offset), x, p->count, at,
+                            ranges, range_count, scale_of(muon->scaling, p),
                             network_at(net, BUFFER_CONTROL, 0), clip, net->calls);
 }
 
@@ -84,6 +84,16 @@ void muon_step(struct network *net, const struct muon *muon, const struct update
     network_enter(net, PHASE_OPTIMIZER, -1);
     for (size_t i = 0; i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
-        if (p->orthogonal) update(net, muon, p, ranges, range_count, clip);
+        bool owned = p->offset >= net->owned.begin && p->offset < net->owned.end;
+        if (p->orthogonal && owned) update(net, muon, p, ranges, range_count, clip);
     }
+}
+
+void muon_walk(struct network *net, const struct clip_state *clip)
+{
+    static const struct muon longest = {.iterations = MUON_ITERATIONS_MAX};
+    const struct slice owned = net->owned;
+    net->owned = (struct slice){0, net->model->elements};
+    muon_step(net, &longest, network_at(net, BUFFER_RANGES, 0), 1, clip);
+    net->owned = owned;
 }

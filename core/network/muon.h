@@ -25,9 +25,13 @@ struct muon {
     enum muon_scaling scaling;
 };
 
-/* Queues the update of all orthogonal parameters, at the learning rate of the network's control, by the
- * ranges of the table in device memory. The order of parameters is that of the model. */
+/* Queues the update of the orthogonal parameters that this rank owns, at the learning rate of the network's
+ * control, by the ranges of the table in device memory. The order of parameters is that of the model. */
 void muon_step(struct network *network, const struct muon *muon, const struct update_range *ranges,
                int range_count, const struct clip_state *clip);
+
+/* For the planner: the longest update, of all orthogonal parameters, so that ranks plan the same memory
+ * whatever they own. */
+void muon_walk(struct network *network, const struct clip_state *clip);
 
 #endif

@@ -399,8 +399,7 @@ void network_walk(struct network *net, float dropout)
     backward(&pass, batch.inputs, batch.labels);
     net->where.trains = false;
     network_gradient_squares(net);
-    static const struct muon longest = {.iterations = MUON_ITERATIONS_MAX};
-    muon_step(net, &longest, network_at(net, BUFFER_RANGES, 0), 1, network_clip(net, 1));
+    muon_walk(net, network_clip(net, 1));
     exchange_weights(net);
 }
 

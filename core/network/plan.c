@@ -89,12 +89,11 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim,
          V = in->model->head.rows, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
          Q = (NH + 2 * NKV) * HS, slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0,
-         P = (wide)in->model->elements, slice = (wide)plan_slice(in, 0).end,
+         P = (wide)in->model->elements, slice = (wide)plan_slice_most(in),
          copied = !in->gathered   ? slice
                   : in->rank == 0 ? P
                                   : 0,
-         received =
-             in->shard ? (wide)reduce_slices_workspace(plan_piece(in), plan_slice(in, 0).end, in->ranks) : 0,
+         received = in->shard ? (wide)reduce_slices_workspace(plan_piece(in), (size_t)slice, in->ranks) : 0,
          own = in->shard ? slice : P, E = (wide)in->model->elementwise, second = own < E ? own : E,
          orthogonal = in->moments > 0 ? (wide)in->model->orthogonal : 0,
          side = in->moments > 0 ? (wide)in->model->orthogonal_side : 0, FB = (wide)in->model->frozen_bytes,
@@ -375,10 +374,6 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     const struct model *model = input->model;
     int L = model->config.num_layers, each = input->micro_batches > 0 ? input->micro_batches : 1;
     *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)(L + 2) * BUFFERS};
-    if (input->ranks > 1 && model->orthogonal)
-        return err_set(err, STATUS_USAGE,
-                       "train.optimizer = muon: several ranks cannot divide its work yet (use one rank, or "
-                       "adamw or lion)");
     plan->logits_stride = logits_stride(input);
     plan->host_batch_count =
         each < PLAN_HOST_BATCHES_MAX / PLAN_FLIGHTS ? PLAN_FLIGHTS * each : PLAN_HOST_BATCHES_MAX;

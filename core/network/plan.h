@@ -128,9 +128,15 @@ void plan_input_share(struct plan_input *input, const struct config *config, int
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
 /* The slice of a rank: all slices are of one length, a multiple of 256 elements, as far as there are
- * elements.
- */
+ * elements. Where Muon updates matrices, a slice that would end within them ends at the nearest beginning of
+ * one, so that each is in one slice: they are of about one length, and a few may be empty. */
 struct slice plan_slice(const struct plan_input *input, int rank);
+
+/* Elements of the longest slice. */
+size_t plan_slice_most(const struct plan_input *input);
+
+/* The elements from `at` on, at most n, that are in the same slice as the first of them; *owner: whose. */
+size_t plan_slice_run(const struct plan_input *input, size_t at, size_t n, int *owner);
 
 /* Elements that this rank has masters and moments of, and updates: its slice, or all. */
 struct slice plan_owned(const struct plan_input *input);

@@ -188,7 +188,8 @@ enum status cluster_estimate(const struct cluster *cluster, const struct config 
     struct walk w = {.cluster = cluster, .config = config, .count = one->model->config.num_layers + 2};
     struct observer observer = {.note = note, .context = &w};
     struct cluster_step step = {.gpus = gpus, .hosts = hosts_of(cluster, gpus)};
-    plan_input_share(&input, config, 0, gpus);
+    /* with Muon the last rank has the most matrices, as the embedding is in the first slices */
+    plan_input_share(&input, config, one->model->orthogonal ? gpus - 1 : 0, gpus);
     step.batch_size = input.B;
     step.micro_batches = input.micro_batches > 0 ? input.micro_batches : 1;
     w.step = &step;

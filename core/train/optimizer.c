@@ -19,6 +19,12 @@ static int cut(struct update_range *ranges, int count, struct slice slice)
     return kept;
 }
 
+/* The owned elements before Muon's matrices. */
+static size_t elementwise(const struct network *net)
+{
+    return slice_count(slice_common(net->owned, (struct slice){0, net->model->elementwise}));
+}
+
 struct optimizer optimizer_of(const struct config *c)
 {
     return (struct optimizer){.kind = c->train.optimizer,
@@ -40,7 +46,7 @@ enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const
     if (!ranges) return err_no_memory(err, "the table of update ranges");
     int all = param_groups_ranges(groups ? groups : &none, net->model, o->defaults, ranges);
     o->range_count = o->elementwise_count = cut(ranges, all, net->owned);
-    while (o->elementwise_count > 0 && ranges[o->elementwise_count - 1].end > net->model->elementwise)
+    while (o->elementwise_count > 0 && ranges[o->elementwise_count - 1].end > elementwise(net))
         o->elementwise_count--;
     net->backend->mem_upload(network_at(net, BUFFER_RANGES, 0), ranges,
                              (size_t)o->range_count * sizeof *ranges, net->stream);
@@ -55,7 +61,7 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     const struct update_range *ranges = network_at(net, BUFFER_RANGES, 0);
     const float *gradients = net->gradients + net->owned.begin;
     void *weights = network_compute_weights(net, net->owned.begin);
-    size_t count = slice_count(slice_common(net->owned, (struct slice){0, net->model->elementwise}));
+    size_t count = elementwise(net);
     void *m = network_moment(net, MOMENT_FIRST), *v = network_moment(net, MOMENT_SECOND);
     bool coded = net->plan->input.moments_8bit;
     network_gradient_squares(net);

@@ -177,15 +177,16 @@ static size_t snapshot_bytes(const struct trainer *t, enum buffer snapshot, size
                   : elements * sizeof(float);
 }
 
-/* The slices of all but rank 0 go from `mine` to the snapshot of rank 0, which has its own there already. */
-static void gather_slices(struct trainer *t, enum buffer snapshot, const void *mine)
+/* What the slices of all but rank 0 have of the elements `with` goes from `mine` to the snapshot of rank 0,
+ * which has its own there already. */
+static void gather_slices(struct trainer *t, enum buffer snapshot, struct slice with, const void *mine)
 {
     struct network *net = &t->network;
     const struct world *world = t->world;
     char *copy = network_at(net, snapshot, 0), *staging = network_at(net, BUFFER_STAGING, 0);
     size_t most = t->plan.bytes[BUFFER_STAGING];
     for (int r = 1; r < world->size; r++) {
-        struct slice slice = plan_slice(&t->plan.input, r);
+        struct slice slice = slice_common(plan_slice(&t->plan.input, r), with);
         char *there = copy + snapshot_bytes(t, snapshot, slice.begin);
         for (size_t at = 0, n, bytes = snapshot_bytes(t, snapshot, slice_count(slice)); at < bytes; at += n) {
             n = bytes - at < most ? bytes - at : most;
@@ -200,10 +201,11 @@ static void gather_slices(struct trainer *t, enum buffer snapshot, const void *m
 static void gather_together(struct trainer *t)
 {
     struct checkpoint_source *source = &t->job.source;
-    gather_slices(t, BUFFER_SNAPSHOT_WEIGHTS, source->weights);
-    for (int i = 0; i < MOMENT_KINDS; i++)
+    gather_slices(t, BUFFER_SNAPSHOT_WEIGHTS, (struct slice){0, t->model.elements}, source->weights);
+    for (enum moment i = 0; i < MOMENT_KINDS; i++)
         if (source->moments[i])
-            gather_slices(t, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i]);
+            gather_slices(t, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, plan_with_moment(&t->plan.input, i),
+                          source->moments[i]);
     source->slice = (struct slice){0, t->model.elements};
     source->ranks = 1;
 }

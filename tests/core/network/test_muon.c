@@ -16,7 +16,7 @@ struct trial {
     struct network network;
 };
 
-static void trial_open(struct trial *t, const char *const words[])
+static void trial_open(struct trial *t, int rank, int ranks, const char *const words[])
 {
     struct err err = {0};
     struct model_config sizes = rig_config();
@@ -29,12 +29,13 @@ static void trial_open(struct trial *t, const char *const words[])
     if (model_init(&t->model, &sizes, &err) ||
         param_groups_freeze(&t->config.groups, OPTIMIZER_MUON, &t->model, &storage, &err))
         fail_msg("%s", err.text);
-    struct plan_input input = {.model = &t->model, .B = 2, .T = 4, .moments = 2};
+    struct plan_input input = {
+        .model = &t->model, .B = 2, .T = 4, .moments = 2, .rank = rank, .ranks = ranks, .shard = ranks > 1};
     assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 1, &t->device, &err), STATUS_OK);
     if (plan_init(&t->plan, &input, &err) ||
         network_open(&t->network, cpu_backend(), t->device, &t->model, &t->plan, &err))
         fail_msg("%s", err.text);
-    rig_weights(&t->model, 1, t->network.weights);
+    rig_weights(&t->model, 1, network_at(&t->network, BUFFER_WEIGHTS, 0));
 }
 
 static void trial_close(struct trial *t)
@@ -45,19 +46,24 @@ static void trial_close(struct trial *t)
     cpu_backend()->device_close(t->device);
 }
 
-#define OPEN(trial, ...) trial_open(trial, (const char *const[]){__VA_ARGS__, NULL})
+#define OPEN(trial, ...) trial_open(trial, 0, 1, (const char *const[]){__VA_ARGS__, NULL})
 
-/* One update at the rate 1 from the gradients of the arena; `before` (elements) gets the weights before it.
- */
-static void update(struct trial *t, float *before)
+/* One update at the rate 1 from the gradients of the arena. */
+static void step(struct trial *t)
 {
     struct optimizer optimizer = optimizer_of(&t->config);
     struct err err = {0};
     optimizer.max_grad_norm = 0;
     if (optimizer_lay_ranges(&optimizer, &t->network, NULL, &err)) fail_msg("%s", err.text);
-    memcpy(before, t->network.weights, t->model.elements * sizeof *before);
     network_control(&t->network, (struct step_control){.lr = 1});
     optimizer_step(&optimizer, &t->network);
+}
+
+/* The same; `before` (elements) gets the weights before it. */
+static void update(struct trial *t, float *before)
+{
+    memcpy(before, t->network.weights, t->model.elements * sizeof *before);
+    step(t);
 }
 
 /* How far the singular values of the changes of all orthogonal matrices, divided by their scale, are from 1:
@@ -162,6 +168,61 @@ TEST_CASE(the_matrices_of_layers_are_last_and_have_one_moment)
     trial_close(&t);
 }
 
+/* ---- several ranks ---- */
+
+static void draw_gradients(struct trial *t)
+{
+    for (size_t i = 0; i < t->model.elements; i++) t->network.gradients[i] = (float)(rig_uniform(9, i) - 0.5);
+}
+
+/* Slices follow each other, cut no matrix that Muon updates, and none is longer than a share and a matrix. */
+static void expect_whole_matrices(const struct trial *t, int ranks)
+{
+    size_t end = 0, n = t->model.elements;
+    for (int r = 0; r < ranks; r++) {
+        struct slice slice = plan_slice(&t->plan.input, r);
+        assert_int_equal(slice.begin, end);
+        assert_true(slice_count(slice) <= slice_elements(n, ranks) + t->model.orthogonal);
+        assert_true(slice_count(slice) <= plan_slice_most(&t->plan.input));
+        for (size_t i = 0; i < t->model.param_count; i++) {
+            const struct param *p = &t->model.params[i];
+            if (!p->orthogonal) continue;
+            assert_true(slice.end <= p->offset || slice.end >= p->offset + p->count);
+        }
+        end = slice.end;
+    }
+    assert_int_equal(end, n);
+}
+
+TEST_CASE(ranks_that_own_whole_matrices_make_the_update_of_one)
+{
+    struct trial one, t;
+    const char *const words[] = {"train.weight_decay=0.1", "param_group.keys.match=*.1.self_attn.k_proj*",
+                                 "param_group.keys.optimizer=adamw", "param_group.keys.lr_scale=0.5", NULL};
+    trial_open(&one, 0, 1, words);
+    draw_gradients(&one);
+    step(&one);
+    for (int ranks = 2; ranks <= 40; ranks = ranks < 6 ? ranks + 1 : ranks * 3) {
+        size_t bytes = 0;
+        for (int r = 0; r < ranks; r++) {
+            trial_open(&t, r, ranks, words);
+            struct slice owned = t.network.owned, two = plan_with_moment(&t.plan.input, MOMENT_SECOND);
+            expect_whole_matrices(&t, ranks);
+            draw_gradients(&t);
+            step(&t);
+            const struct network *a = &t.network, *b = &one.network;
+            assert_memory_equal(a->weights, b->weights + owned.begin, slice_count(owned) * sizeof(float));
+            for (enum moment i = MOMENT_FIRST; i <= MOMENT_SECOND; i++)
+                assert_memory_equal(network_moment(a, i), (float *)network_moment(b, i) + owned.begin,
+                                    slice_count(i ? slice_common(owned, two) : owned) * sizeof(float));
+            if (r) assert_int_equal(t.plan.total_bytes, bytes); /* alike, whatever they own */
+            bytes = t.plan.total_bytes;
+            trial_close(&t);
+        }
+    }
+    trial_close(&one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_gradient_of_zero_changes_nothing),
         cmocka_unit_test(a_gradient_that_is_not_finite_changes_neither_weights_nor_moments),
         cmocka_unit_test(the_matrices_of_layers_are_last_and_have_one_moment),
+        cmocka_unit_test(ranks_that_own_whole_matrices_make_the_update_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

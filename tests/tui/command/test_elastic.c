@@ -100,24 +100,27 @@ static void slices_and_overlap_change_no_bit(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-/* Of other moments: no block of those in 8 bits is in two slices. */
+/* No block of moments in 8 bits, and no matrix that Muon updates, is in two slices. */
 static void other_moments_are_divided_and_put_together(void **state)
 {
     struct stage *s = *state;
-    static const char *const ways[] = {"--train.moments=8bit"};
+    static const char *const ways[][3] = {{"--train.moments=8bit", "--train.beta1=0.9", "--train.beta2=0.9"},
+                                          {"--train.optimizer=muon", "--param_group.keys.match=*k_proj*",
+                                           "--param_group.keys.optimizer=adamw"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const char *a = ways[i][0], *b = ways[i][1], *c = ways[i][2];
         char *whole = kept_format("whole-%zu", i), *slices = kept_format("slices-%zu", i);
         char *gathered = kept_format("gathered-%zu", i), *forked = kept_format("--name=forked-%zu", i);
-        train(s, whole, 3, WORDS(ways[i], "--world.shard=off"));
-        train(s, slices, 3, WORDS(ways[i], "--world.overlap=true"));
-        train(s, gathered, 3, WORDS(ways[i], "--checkpoint.layout=gathered"));
+        train(s, whole, 3, WORDS(a, b, c, "--world.shard=off"));
+        train(s, slices, 3, WORDS(a, b, c, "--world.overlap=true"));
+        train(s, gathered, 3, WORDS(a, b, c, "--checkpoint.layout=gathered"));
         history_expect_same(whole, slices);
         history_expect_same(whole, gathered);
         for (int step = 10; step <= 20; step += 10) {
             expect_same_checkpoint(s, whole, slices, step);
             expect_same_checkpoint(s, whole, gathered, step);
         }
-        train(s, kept_format("longer-%zu", i), 3, WORDS(ways[i], "--train.total_steps=30"));
+        train(s, kept_format("longer-%zu", i), 3, WORDS(a, b, c, "--train.total_steps=30"));
         process_run(0, "fork", slices, "--ranks=2", forked, "--train.total_steps=30", "--progress=none",
                     NULL);
         process_run(0, "resume", slices, "--ranks=3", "--train.total_steps=30", "--progress=none", NULL);
@@ -202,7 +205,8 @@ static void each_rank_takes_the_memory_that_the_estimate_says(void **state)
 {
     struct stage *s = *state;
     static const char *const ways[] = {"--world.shard=on", "--world.shard=off",
-                                       "--checkpoint.layout=gathered", "--train.moments=8bit"};
+                                       "--checkpoint.layout=gathered", "--train.moments=8bit",
+                                       "--train.optimizer=muon"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *word = ways[i];
         json_t *json = stage_json(
