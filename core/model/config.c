@@ -520,6 +520,13 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
                  "train.learning_rate",
                  (long long)config->train.warmup_steps, (long long)config->train.total_steps,
                  text_plural(config->train.total_steps));
+    if (*config->train.accumulation_plan && config->train.accumulation_steps != 1)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "train.accumulation_steps = %lld has no effect beside train.accumulation_plan",
+                 (long long)config->train.accumulation_steps);
+    if (config->model.zero_outputs && *config->model.from)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "model.zero_outputs has no effect with model.from, whose weights are loaded");
     return count;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/accumulation.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/model/data_format.h"
@@ -55,9 +56,18 @@ static enum status read_options(struct plan_report *r, struct err *err)
     return STATUS_OK;
 }
 
+/* Of the largest step. */
 static double tokens_per_step(const struct config *c)
 {
     return (double)c->train.batch_size * (double)config_micro_batches_most(c) * (double)c->train.seq_len;
+}
+
+/* Steps until so many tokens, with the batch that grows by train.accumulation_plan. */
+static double steps_for(const struct config *c, double tokens)
+{
+    const char *plan = c->train.accumulation_plan;
+    double one = (double)c->train.batch_size * (double)c->train.seq_len;
+    return *plan ? accumulation_steps(plan, ceil(tokens / one)) : ceil(tokens / tokens_per_step(c));
 }
 
 /* The input of a plan for one of the cluster's GPUs. */
@@ -239,7 +249,7 @@ static enum status print(const struct plan_report *r, struct err *err)
     output_line(&out, "step", "%d sequences of %d tokens: %s tokens", (int)sequences, (int)c->train.seq_len,
                 TEXT_COUNT(tokens));
     output_line(&out, "training", "%s tokens: %s steps, %.3g FLOPs", TEXT_COUNT(r->tokens),
-                TEXT_NUMBER(ceil(r->tokens / tokens)), r->tokens * flops);
+                TEXT_NUMBER(steps_for(c, r->tokens)), r->tokens * flops);
     if (!out.json) putchar('\n');
     print_steps(&out, r);
     if (!out.json && r->options->gpus > sequences)
@@ -264,7 +274,11 @@ static enum status run(const void *options, const struct words *words, struct er
             "train.epochs = %g: an epoch has as many tokens as the texts, which are not read here (give "
             "--tokens)",
             r->config.train.epochs);
-    if (!r->tokens) r->tokens = tokens_per_step(&r->config) * (double)r->config.train.total_steps;
+    if (!status && !r->tokens) {
+        const struct config_train *train = &r->config.train;
+        r->tokens = config_micro_batches_sum(&r->config, train->total_steps) * (double)train->batch_size *
+                    (double)train->seq_len;
+    }
     if (!status) status = make_input(r, err);
     if (!status) status = estimate(r, err);
     if (!status) status = print(r, err);

@@ -507,6 +507,19 @@ TEST_CASE(a_damaged_stored_configuration_is_an_error)
     assert_int_not_equal(config_read_effective(&config, text, "run 7", &err), STATUS_OK);
 }
 
+TEST_CASE(first_weights_that_are_loaded_cannot_be_zero)
+{
+    struct config config;
+    char warnings[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
+    config_init(&config);
+    finish(&config);
+    set(&config, "model.zero_outputs=true");
+    assert_int_equal(config_warnings(&config, warnings), 0);
+    set(&config, "model.from=somewhere");
+    assert_int_equal(config_warnings(&config, warnings), 1);
+    assert_non_null(strstr(warnings[0], "model.zero_outputs has no effect with model.from"));
+}
+
 TEST_CASE(the_help_lists_every_key)
 {
     char *text = NULL;
@@ -562,6 +575,7 @@ int main(void)
         cmocka_unit_test(the_effective_configuration_reads_back_equal),
         cmocka_unit_test(texts_that_ini_would_mangle_read_back_equal),
         cmocka_unit_test(a_damaged_stored_configuration_is_an_error),
+        cmocka_unit_test(first_weights_that_are_loaded_cannot_be_zero),
         cmocka_unit_test(the_help_lists_every_key),
         cmocka_unit_test(an_unknown_key_has_no_value),
     };

@@ -272,7 +272,9 @@ static void a_key_without_effect_is_reported_in_both(void **state)
          "train.warmup_steps = 50 is longer than the run of "},
         {{"--model.full_attention_layers=0", "--model.qk_norm=true"},
          "model.full_attention_layers has no effect: with model.sliding_window = 0"},
-        {{"--data.padding=255", "--model.rope_scaling=default"}, NULL},
+        {{"--train.accumulation_plan=0:2", "--train.accumulation_steps=3"},
+         "train.accumulation_steps = 3 has no effect beside train.accumulation_plan"},
+        {{"--data.padding=255", "--train.accumulation_plan=0:2"}, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *a = cases[i].words[0], *b = cases[i].words[1], *note = cases[i].note;

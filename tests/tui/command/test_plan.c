@@ -52,6 +52,20 @@ static void a_page_says_that_it_is_an_estimate_and_why(void **state)
     assert_non_null(strstr(text, "training  GPU hours")); /* in a unit that fits */
 }
 
+/* 20 steps of one micro-batch and 10 of four make 60; 50 are made in the 28th step. */
+static void a_batch_that_grows_counts_what_each_step_has(void **state)
+{
+    struct stage *s = *state;
+    static const char *const words[] = {"--train.accumulation_plan=0: 1, 20: 4", "--train.batch_size=2",
+                                        "--train.seq_len=16", "--train.total_steps=30"};
+    json_t *json =
+        stage_json(process_output("plan", s->config, words[0], words[1], words[2], words[3], "--json", NULL));
+    assert_true(number(json, "tokens") == 60 * 32 && number(json, "tokens_per_step") == 4 * 32);
+    char *text =
+        process_output("plan", s->config, words[0], words[1], words[2], words[3], "--tokens=1600", NULL);
+    if (!strstr(text, "tokens: 28 steps")) fail_msg("%s", text);
+}
+
 static void operations_are_listed_when_asked_for(void **state)
 {
     struct stage *s = *state;
@@ -103,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_table_ends_with_the_number_asked_for),
         STAGE_TEST(a_page_says_that_it_is_an_estimate_and_why),
+        STAGE_TEST(a_batch_that_grows_counts_what_each_step_has),
         STAGE_TEST(operations_are_listed_when_asked_for),
         STAGE_TEST(muon_of_several_ranks_is_planned_like_adamw),
         STAGE_TEST(wrong_words_are_named),
