@@ -16,8 +16,9 @@
 
 #include "core/base/err.h"
 #include "datasets/batch.h"
+#include "datasets/inputs.h"
 
-enum { MIXTURE_PERIOD = 10000, MIXTURE_SOURCES_MAX = 24 };
+enum { MIXTURE_PERIOD = 10000, MIXTURE_SOURCES_MAX = INPUT_SOURCES_MAX };
 
 struct mixture {
     struct batch_source sources[MIXTURE_SOURCES_MAX]; /* count of them, all of rows of T, packed or all not */
