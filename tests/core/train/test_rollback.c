@@ -145,11 +145,26 @@ static void last_rows(const struct story *story, struct step_record out[STEPS])
     for (int i = 0; i < STEPS; i++) assert_int_equal(out[i].step, i);
 }
 
+/* Of the last checkpoints. */
+static void expect_same_file(const struct session *a, const struct session *b, const char *name)
+{
+    struct file_map x, y;
+    char path[4200];
+    struct err err = {0};
+    snprintf(path, sizeof path, "%s/step-%d/%s", a->folder, STEPS, name);
+    if (file_map_open(path, &x, &err)) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "%s/step-%d/%s", b->folder, STEPS, name);
+    if (file_map_open(path, &y, &err)) fail_msg("%s", err.text);
+    assert_int_equal(x.size, y.size);
+    assert_memory_equal(x.data, y.data, x.size);
+    file_map_close(&x), file_map_close(&y);
+}
+
 TEST_CASE(a_rollback_leaves_the_batches_since_the_checkpoint_out)
 {
     struct session s, clean;
     const int from = 60 * ROWS * WIDTH, to = 71 * ROWS * WIDTH;
-    open_spoilt(&s, "back", NULL, WORDS("health.on_spike=rollback"), 0);
+    open_spoilt(&s, "back", NULL, WORDS("health.on_spike=rollback", "train.ema_decay=0.9"), 0);
     s.tokens[from] = s.tokens[to]; /* the label of the last token before */
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
@@ -172,12 +187,13 @@ TEST_CASE(a_rollback_leaves_the_batches_since_the_checkpoint_out)
     }
     assert_int_equal(s.story.checkpoints[s.story.checkpoint_count - 1].step, STEPS);
     /* as a run whose data never had those rows */
-    open_spoilt(&clean, "clean", NULL, NULL, 0);
+    open_spoilt(&clean, "clean", NULL, WORDS("train.ema_decay=0.9"), 0);
     memmove(clean.tokens + from, clean.tokens + to, (size_t)(4000 - to) * sizeof *clean.tokens);
     session_start(&clean, false);
     assert_int_equal(session_run(&clean), TRAIN_FINISHED);
     for (int i = 0; i < 30; i++)
         assert_memory_equal(&clean.story.steps[60 + i].loss, &s.story.steps[71 + i].loss, sizeof(double));
+    expect_same_file(&s, &clean, "ema.safetensors");
     session_close(&s), session_close(&clean);
 }
 
@@ -235,19 +251,9 @@ static bool run_killed(struct session *s, int call)
 
 static void expect_same_numbers(const struct session *a, const struct session *b)
 {
-    static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "trainer.json"};
-    for (int i = 0; i < 3; i++) {
-        struct file_map x, y;
-        char path[4200];
-        struct err err = {0};
-        snprintf(path, sizeof path, "%s/step-90/%s", a->folder, names[i]);
-        if (file_map_open(path, &x, &err)) fail_msg("%s", err.text);
-        snprintf(path, sizeof path, "%s/step-90/%s", b->folder, names[i]);
-        if (file_map_open(path, &y, &err)) fail_msg("%s", err.text);
-        assert_int_equal(x.size, y.size);
-        assert_memory_equal(x.data, y.data, x.size);
-        file_map_close(&x), file_map_close(&y);
-    }
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "ema.safetensors",
+                                        "trainer.json"};
+    for (int i = 0; i < 4; i++) expect_same_file(a, b, names[i]);
 }
 
 /* Also between the trouble and the end of the rollback, and in what follows it. */
@@ -255,7 +261,8 @@ TEST_CASE(a_run_killed_anywhere_around_a_rollback_ends_with_the_same_bits)
 {
     static const char *const backgrounds[] = {"checkpoint.background=true", "checkpoint.background=false"};
     for (int b = 0; b < 2; b++) {
-        const char *const *words = WORDS(LR_TWICE, "checkpoint.every=10", backgrounds[b]);
+        const char *const *words =
+            WORDS(LR_TWICE, "checkpoint.every=10", "train.ema_decay=0.9", backgrounds[b]);
         struct session whole, s;
         struct step_record want[STEPS];
         run_spoilt(&whole, "unkilled", words, 15);
