@@ -2,6 +2,7 @@
 #include "kernels/device/cpu_threads.h"
 
 #include <omp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -89,4 +90,18 @@ const char *cpu_threads_note(const struct cpu_threads *t, char *buf, size_t size
             "%d thread%s",
             t->allowed, t->online, threads, plural);
     return "info";
+}
+
+void cpu_threads_untie(void)
+{
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int place = 0; place < omp_get_num_places(); place++) {
+        int count = omp_get_place_num_procs(place), ids[CPU_SETSIZE];
+        if (count > CPU_SETSIZE) continue;
+        omp_get_place_proc_ids(place, ids);
+        for (int i = 0; i < count; i++)
+            if (ids[i] < CPU_SETSIZE) CPU_SET(ids[i], &all);
+    }
+    if (CPU_COUNT(&all)) (void)sched_setaffinity(0, sizeof all, &all);
 }

@@ -29,4 +29,9 @@ int cpu_threads_choose(const struct cpu_threads *threads);
  * if there are fewer than the machine has processors without anyone having said so; NULL: neither. */
 const char *cpu_threads_note(const struct cpu_threads *threads, char *buf, size_t size);
 
+/* Gives the calling thread, the first, all processors that OpenMP may use. OMP_PROC_BIND, OMP_PLACES and
+ * GOMP_CPU_AFFINITY tie it to one place before main; threads that it makes, and the program that it starts
+ * again, would inherit that. OpenMP ties its other threads itself. */
+void cpu_threads_untie(void);
+
 #endif

@@ -2,8 +2,6 @@
 #include "tui/session/process.h"
 
 #include <fcntl.h>
-#include <omp.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/heap.h"
+#include "kernels/device/cpu_threads.h"
 
 void standard_streams_reserve(void)
 {
@@ -29,23 +28,6 @@ static bool let_idle_threads_sleep(void)
     return setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
 }
 
-/* OMP_PROC_BIND, OMP_PLACES and GOMP_CPU_AFFINITY tie the first thread to one place before main. Threads of
- * ours and the program that is started again would inherit that, and with it the rest of the machine would
- * look forbidden. So the thread gets all places back; OpenMP ties its other threads itself. */
-static void untie_first_thread(void)
-{
-    cpu_set_t all;
-    CPU_ZERO(&all);
-    for (int place = 0; place < omp_get_num_places(); place++) {
-        int count = omp_get_place_num_procs(place), ids[CPU_SETSIZE];
-        if (count > CPU_SETSIZE) continue;
-        omp_get_place_proc_ids(place, ids);
-        for (int i = 0; i < count; i++)
-            if (ids[i] < CPU_SETSIZE) CPU_SET(ids[i], &all);
-    }
-    if (CPU_COUNT(&all)) (void)sched_setaffinity(0, sizeof all, &all);
-}
-
 static bool count_allocations(char **argv)
 {
     char counter[4096];
@@ -56,7 +38,7 @@ static bool count_allocations(char **argv)
 void second_start(char **argv)
 {
     char self[4096];
-    untie_first_thread();
+    cpu_threads_untie();
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = '\0';
