@@ -21,11 +21,13 @@ void standard_streams_reserve(void)
 /* ---- the second start ---- */
 
 /* Idle OpenMP threads spin between operations and slow down other processes that need the cores: two runs on
- * one machine were twenty times slower. With this setting they sleep. */
+ * one machine were twenty times slower. With these settings they sleep, in GNU's OpenMP after some ten
+ * microseconds: waking up took a quarter of a step of a small model (batch 1), and two such runs at once pay
+ * a quarter for it. */
 static bool let_idle_threads_sleep(void)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return false;
-    return setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
+    return setenv("OMP_WAIT_POLICY", "passive", 1) == 0 && setenv("GOMP_SPINCOUNT", "1000", 1) == 0;
 }
 
 static bool count_allocations(char **argv)

@@ -404,6 +404,33 @@ static void what_the_environment_does_to_threads_is_reported_once(void **state)
                      cpu_backend_for("v3") != NULL);
 }
 
+/* Not for ever, which would take the processors from others; the user's own settings stay. */
+static void waiting_threads_soon_sleep(void **state)
+{
+    const struct stage *s = *state;
+    for (int own = 0; own < 2; own++) {
+        if (own) setenv("GOMP_SPINCOUNT", "7", 1);
+        unsetenv("OMP_WAIT_POLICY");
+        struct process *p =
+            process_start("train", s->config, "--train.total_steps=100000000", "--eval.every=0",
+                          "--sample.every=0", "--checkpoint.every=0", "--progress=json", NULL);
+        process_wait_lines(p, 1);
+        static char environment[1 << 16];
+        FILE *file = fopen(kept_format("/proc/%d/environ", (int)process_pid(p)), "r");
+        assert_non_null(file);
+        size_t size = fread(environment, 1, sizeof environment, file);
+        fclose(file);
+        const char *spins = own ? "GOMP_SPINCOUNT=7" : "GOMP_SPINCOUNT=1000",
+                   *policy = "OMP_WAIT_POLICY=passive";
+        assert_non_null(memmem(environment, size, spins, strlen(spins) + 1));
+        assert_int_equal(memmem(environment, size, policy, strlen(policy) + 1) != NULL, !own);
+        process_signal(p, SIGTERM);
+        process_expect(0, p);
+    }
+    unsetenv("GOMP_SPINCOUNT");
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+}
+
 /* OpenMP's binding of its first thread must not be taken for a limit of the process. */
 static void bound_threads_are_as_many_as_unbound_ones(void **state)
 {
@@ -510,6 +537,7 @@ int main(void)
         STAGE_TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
         STAGE_TEST(a_run_without_a_checkpoint_says_so),
         STAGE_TEST(what_the_environment_does_to_threads_is_reported_once),
+        STAGE_TEST(waiting_threads_soon_sleep),
         STAGE_TEST(bound_threads_are_as_many_as_unbound_ones),
         STAGE_TEST(threads_that_openmp_would_save_compute_the_same),
         STAGE_TEST(the_number_of_threads_changes_no_loss),
