@@ -6,7 +6,8 @@
  *
  * A next token reads all weights and the cache of its sequence once: its bound is those bytes over the speed
  * at which the same threads read memory. A prompt is bound by the FLOPs of its products and attention over
- * the speed of a large fp32 product. Each measurement alternates with that of its bound, so that a busy
+ * the speed of a large product in the precision that it is computed in: with weights in bf16 the device's
+ * best, as `anneal generate` does. Each measurement alternates with that of its bound, so that a busy
  * moment of the machine affects both; of each the fastest counts. With one thread (OMP_NUM_THREADS=1),
  * processor time is measured instead of time, so that other programs matter less. */
 #include <math.h>
@@ -29,7 +30,8 @@ struct bench {
     struct model model;
     struct plan plan;
     struct network network;
-    enum element element;
+    enum element element;     /* of matrices */
+    enum precision precision; /* of computing */
     int32_t tokens[PROMPT];
     float *logits, *operands; /* (V); (3, SQUARE, SQUARE) */
     uint64_t read;            /* the result of reading all weights, so that it has a purpose */
@@ -39,24 +41,31 @@ struct bench {
 
 static bool freeze(const void *context, const struct param *p, enum element *element)
 {
-    enum element matrices = *(const enum element *)context;
-    *element = p->cols ? matrices : ELEMENT_FP32;
-    if (element_is_nf4(matrices) && !strstr(p->name, "_proj"))
-        *element = p->cols ? ELEMENT_BF16 : ELEMENT_FP32;
+    const struct bench *b = context;
+    *element = !p->cols                                                  ? precision_element(b->precision)
+               : element_is_nf4(b->element) && !strstr(p->name, "_proj") ? ELEMENT_BF16
+                                                                         : b->element;
     return true;
 }
 
 static enum status open_bench(struct bench *b, enum preset preset, enum element element, struct err *err)
 {
     struct model_config config = model_preset(preset);
+    struct device_info info;
     *b = (struct bench){.backend = cpu_backend(), .element = element};
     enum status status = model_init(&b->model, &config, err);
+    if (!status) status = b->backend->device_open(DEVICE_FIRST, 0, &b->device, err);
     if (status) return status;
-    model_freeze(&b->model, freeze, &element);
-    struct plan_input input = {
-        .model = &b->model, .B = 1, .T = PROMPT, .cache_slots = 1, .cache_length = PROMPT + TOKENS};
-    status = b->backend->device_open(DEVICE_FIRST, 0, &b->device, err);
-    if (!status) plan_input_for(&input, b->backend, b->device);
+    b->backend->device_describe(b->device, &info);
+    if (element == ELEMENT_BF16) b->precision = info.best;
+    model_freeze(&b->model, freeze, b);
+    struct plan_input input = {.model = &b->model,
+                               .B = 1,
+                               .T = PROMPT,
+                               .precision = b->precision,
+                               .cache_slots = 1,
+                               .cache_length = PROMPT + TOKENS};
+    plan_input_for(&input, b->backend, b->device);
     if (!status) status = plan_init(&b->plan, &input, err);
     if (!status) status = network_open(&b->network, b->backend, b->device, &b->model, &b->plan, err);
     if (!status) status = network_initialise(&b->network, 1, err);
@@ -157,7 +166,7 @@ static double time_product(const struct bench *b)
 {
     struct matrix m[3];
     for (size_t i = 0; i < 3; i++)
-        m[i] = matrix_view(b->operands + i * SQUARE * SQUARE, ELEMENT_FP32, SQUARE);
+        m[i] = matrix_view(b->operands + i * SQUARE * SQUARE, precision_element(b->precision), SQUARE);
     double start = now();
     b->backend->gemm(m[2], m[0], m[1], SQUARE, SQUARE, SQUARE, false, false, false, 1, b->network.stream);
     return now() - start;
@@ -190,7 +199,8 @@ static double time_token(struct bench *b)
 static double token_bytes(const struct bench *b)
 {
     const struct model_config *c = &b->model.config;
-    double bytes = 8.0 * c->num_layers * c->num_kv_heads * c->head_dim * (PROMPT + TOKENS / 2);
+    double bytes = 2.0 * (double)precision_bytes(b->precision) * c->num_layers * c->num_kv_heads *
+                   c->head_dim * (PROMPT + TOKENS / 2);
     for (size_t i = 0; i < b->model.param_count; i++)
         if (c->tie_weights || &b->model.params[i] != b->model.embed)
             bytes += (double)param_bytes(&b->model.params[i]);
