@@ -442,7 +442,7 @@ demo-classify: deps
 	@docs/examples/classify_kjv.sh $(MAIN)
 
 bench: $(MAIN) $(BENCHES)
-	@tests/bench/run.sh $(BUILD)
+	@tests/bench/run.sh $(BUILD) $(PARTS)
 
 # The same program, linked to find its libraries in the bundle, also those of its libraries (hence no new dtags).
 BUNDLE_MAIN := $(BUILD)/bundle/anneal

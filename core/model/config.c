@@ -379,6 +379,23 @@ enum status config_read_word(struct config *config, const char *word, struct err
 
 /* ---- finishing ---- */
 
+/* The defaults of train.recipe = quick; those of [model] are for new models. */
+static const char *const quick[][2] = {
+    {"train.optimizer", "muon"},   {"train.learning_rate", "3e-3"},        {"train.min_lr_factor", "0.01"},
+    {"muon.iterations", "3"},      {"muon.coefficients", "polar_express"}, {"model.qk_norm", "true"},
+    {"model.zero_outputs", "true"}};
+
+static void apply_recipe(struct config *config)
+{
+    for (size_t i = 0; config->train.recipe == RECIPE_QUICK && i < sizeof quick / sizeof *quick; i++) {
+        const struct key *key = find_key(quick[i][0]);
+        bool *set = &config->set[key - keys], new = strcmp(key->section, "model") == 0;
+        if (*set || (new && * config->model.from)) continue;
+        parse_value(config, key, key->full, quick[i][1], NULL);
+        *set = true;
+    }
+}
+
 /* Replaces the name of an imported model by its folder. */
 static enum status find_from(struct config *config, struct err *err)
 {
@@ -472,6 +489,7 @@ static enum status check_together(const struct config *c, struct err *err)
 
 enum status config_finish(struct config *config, struct err *err)
 {
+    apply_recipe(config);
     const struct config given = *config;
     enum status status = read_base(config, err);
     for (size_t i = 0; !status && i < KEY_COUNT; i++)
@@ -490,44 +508,6 @@ void config_vocabulary_note(const struct config *config, char *buf, size_t size)
     if (set || *config->model.from || config->model.sizes.vocab_size == of_preset) return;
     snprintf(buf, size, "%d, the tokenizer's size; preset %s has %d (model.vocab_size sets another)",
              config->model.sizes.vocab_size, preset_word(config->model.preset), of_preset);
-}
-
-int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE])
-{
-    const struct model_config *m = &config->model.sizes;
-    bool stretches = m->rope_scaling != ROPE_DEFAULT;
-    int count = 0;
-    if (stretches != (m->rope_factor != 1))
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "model.rope_factor = %g has no effect with model.rope_scaling = %s (linear, llama3 or "
-                 "yarn with a factor above 1 would stretch)",
-                 m->rope_factor, rope_scaling_word(m->rope_scaling));
-    if (*m->full_attention_layers && !m->sliding_window)
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "model.full_attention_layers has no effect: with model.sliding_window = 0 no layer has a "
-                 "window");
-    if (config->data.padding >= m->vocab_size)
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",
-                 (long long)config->data.padding, m->vocab_size);
-    if (config->data.documents == DOCUMENTS_PACKED && config->data.format != FORMAT_TEXT)
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "data.documents = packed has no effect with data.format = %s, which packs its rows anyway",
-                 data_format_word(config->data.format));
-    if (config->train.schedule != SCHEDULE_CONSTANT && config->train.warmup_steps > config->train.total_steps)
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "train.warmup_steps = %lld is longer than the run of %lld step%s: the rate never reaches "
-                 "train.learning_rate",
-                 (long long)config->train.warmup_steps, (long long)config->train.total_steps,
-                 text_plural(config->train.total_steps));
-    if (*config->train.accumulation_plan && config->train.accumulation_steps != 1)
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "train.accumulation_steps = %lld has no effect beside train.accumulation_plan",
-                 (long long)config->train.accumulation_steps);
-    if (config->model.zero_outputs && *config->model.from)
-        snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "model.zero_outputs has no effect with model.from, whose weights are loaded");
-    return count;
 }
 
 /* ---- writing ---- */

@@ -13,6 +13,7 @@
 #     interval    what checkpoint.activation_interval costs and saves
 #     ranks       processes that share the cores
 #     generate    generating, beside transformers and llama.cpp
+#     recipe      losses of several recipes after the same time; only where it is named, as it takes more than an hour
 #
 # Programs that are compared run in turns on the same threads. The tables of training are Markdown, with medians and the spread
 # of the rounds. docs/benchmarks.md holds such results and says how to read them.
@@ -62,6 +63,7 @@ ratio() { # A B [DIGITS]: A / B, or "-" when one is missing
 . "$here/training.sh"
 . "$here/ranks.sh"
 . "$here/generating.sh"
+. "$here/recipe.sh"
 
 print_machine() {
     echo "machine: $(sed -nE 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)," \
@@ -100,8 +102,9 @@ main() {
     unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
     export OPENBLAS_THREAD_TIMEOUT=4
     run_programs "$@"
-    for part in start step presets threads growth llmc interval ranks generate; do
+    for part in start step presets threads growth llmc interval ranks generate recipe; do
         wanted $part "$@" || continue
+        if [ $part = recipe ] && [ $# -eq 0 ]; then continue; fi
         echo
         echo "== $part"
         SECONDS=0

@@ -1,0 +1,43 @@
+/* Settings without effect, see config.h. */
+#include <stdio.h>
+
+#include "core/base/text.h"
+#include "core/model/config.h"
+
+int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE])
+{
+    const struct model_config *m = &config->model.sizes;
+    bool stretches = m->rope_scaling != ROPE_DEFAULT;
+    int count = 0;
+    if (stretches != (m->rope_factor != 1))
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "model.rope_factor = %g has no effect with model.rope_scaling = %s (linear, llama3 or "
+                 "yarn with a factor above 1 would stretch)",
+                 m->rope_factor, rope_scaling_word(m->rope_scaling));
+    if (*m->full_attention_layers && !m->sliding_window)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "model.full_attention_layers has no effect: with model.sliding_window = 0 no layer has a "
+                 "window");
+    if (config->data.padding >= m->vocab_size)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",
+                 (long long)config->data.padding, m->vocab_size);
+    if (config->data.documents == DOCUMENTS_PACKED && config->data.format != FORMAT_TEXT)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "data.documents = packed has no effect with data.format = %s, which packs its rows anyway",
+                 data_format_word(config->data.format));
+    if (config->train.schedule != SCHEDULE_CONSTANT && config->train.warmup_steps > config->train.total_steps)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "train.warmup_steps = %lld is longer than the run of %lld step%s: the rate never reaches "
+                 "train.learning_rate",
+                 (long long)config->train.warmup_steps, (long long)config->train.total_steps,
+                 text_plural(config->train.total_steps));
+    if (*config->train.accumulation_plan && config->train.accumulation_steps != 1)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "train.accumulation_steps = %lld has no effect beside train.accumulation_plan",
+                 (long long)config->train.accumulation_steps);
+    if (config->model.zero_outputs && *config->model.from)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "model.zero_outputs has no effect with model.from, whose weights are loaded");
+    return count;
+}

@@ -1,0 +1,53 @@
+# shellcheck shell=bash disable=SC2154
+# The part of run.sh that compares recipes, run only where its name is given: each trains preset shakespeare on the King James
+# Bible for the same time, with several seeds. run.sh reads this file; build and scratch are its variables.
+#
+#     ANNEAL_BENCH_MINUTES    of training, evaluations not counted (default 3)
+#     ANNEAL_BENCH_SEEDS      how many (default 3)
+#
+# A run has as many steps as fit into the minutes at the speed that is measured first, so that its schedule ends with them, and
+# the result does not depend on what else the machine does.
+
+RECIPES=(
+    "adamw, cosine|--train.learning_rate=3e-3"
+    "lion, cosine|--train.optimizer=lion --train.learning_rate=5e-4"
+    "muon, cosine|--train.optimizer=muon --train.learning_rate=3e-3"
+    "quick|--train.recipe=quick"
+    "quick, with adamw|--train.recipe=quick --train.optimizer=adamw"
+    "quick, without model.qk_norm|--train.recipe=quick --model.qk_norm=false"
+    "quick, without model.zero_outputs|--train.recipe=quick --model.zero_outputs=false"
+    "quick, ending at a tenth of the rate|--train.recipe=quick --train.min_lr_factor=0.1"
+)
+
+part_recipe() {
+    local minutes=${ANNEAL_BENCH_MINUTES:-3} seeds=${ANNEAL_BENCH_SEEDS:-3} entry name seed steps settings step_ms optimizer
+    echo "| preset shakespeare on kjv, $minutes minutes | step | steps | validation loss | of the seeds |"
+    echo "| --- | --- | --- | --- | --- |"
+    for entry in "${RECIPES[@]}"; do
+        name=${entry%%|*}
+        read -ra settings <<<"${entry#*|}"
+        optimizer=adamw # `bench step` has others as its defaults
+        [[ ${settings[*]} != *=quick* ]] || optimizer=muon
+        step_ms=$("$build/anneal" bench step --json --model.preset=shakespeare --model.vocab_size=2048 --train.precision=auto \
+            --train.optimizer=$optimizer "${settings[@]}" 2>"$scratch/log" | number step_ms)
+        [ -n "$step_ms" ] || { failed "anneal bench step: $(tail -n 1 "$scratch/log")" && return; }
+        steps=$(awk -v ms="$step_ms" -v minutes="$minutes" 'BEGIN { printf "%.0f", minutes * 60e3 / ms }')
+        : >"$scratch/losses"
+        for ((seed = 1; seed <= seeds; seed++)); do
+            train_recipe "recipe-$seed" "--train.total_steps=$steps" "--train.seed=$seed" "${settings[@]}" >>"$scratch/losses" ||
+                { failed "anneal train: $(tail -n 1 "$scratch/log")" && return; }
+        done
+        sort -n "$scratch/losses" | awk -v name="$name" -v ms="$step_ms" -v steps="$steps" '
+            { sum += $1; loss[NR] = $1 }
+            END { printf "| %s | %.0f ms | %d | %.3f | %.3f–%.3f |\n", name, ms, steps, sum / NR, loss[1], loss[NR] }'
+    done
+}
+
+# Prints the lowest validation loss, over all of the text that is held out.
+train_recipe() { # NAME SETTING...
+    local name=$1
+    shift
+    "$build/anneal" train --name "$name" --eval.every=100 --eval.early=false --eval.batches=0 --sample.every=0 \
+        --sample.early=false --checkpoint.every=0 --checkpoint.contents=weights "$@" >"$scratch/log" 2>&1 &&
+        "$build/anneal" show "$name" --json | number best_val_loss
+}
