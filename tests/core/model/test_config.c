@@ -224,28 +224,6 @@ TEST_CASE(beta2_follows_the_optimizer_unless_given)
     assert_true(config.train.beta2 == 0.9);
 }
 
-TEST_CASE(a_recipe_sets_what_is_not_given)
-{
-    struct config config, read;
-    struct err err;
-    config_init(&config);
-    set(&config, "train.learning_rate=0.5");
-    set(&config, "train.recipe=quick");
-    finish(&config);
-    assert_int_equal(config.train.optimizer, OPTIMIZER_MUON);
-    assert_true(config.train.learning_rate == 0.5 && config.train.min_lr_factor == 0.01);
-    assert_true(config.model.sizes.qk_norm && config.model.zero_outputs);
-
-    char *text = config_text(&config); /* what a run stores: its values stay where a recipe changes */
-    config_init(&read);
-    assert_int_equal(config_read_effective(&read, text, "run", &err), STATUS_OK);
-    set(&read, "train.optimizer=lion");
-    finish(&read);
-    assert_int_equal(read.train.optimizer, OPTIMIZER_LION);
-    assert_true(read.train.learning_rate == 0.5 && read.model.sizes.qk_norm);
-    free(text);
-}
-
 TEST_CASE(an_unknown_key_names_the_nearest)
 {
     expect_word_refused("--train.lerning_rate=1", "did you mean train.learning_rate?");
@@ -580,7 +558,6 @@ int main(void)
         cmocka_unit_test(the_last_word_wins_and_beats_the_file),
         cmocka_unit_test(overrides_hold_whether_the_preset_comes_before_or_after),
         cmocka_unit_test(beta2_follows_the_optimizer_unless_given),
-        cmocka_unit_test(a_recipe_sets_what_is_not_given),
         cmocka_unit_test(an_unknown_key_names_the_nearest),
         cmocka_unit_test(a_key_in_the_wrong_section_names_the_right_one),
         cmocka_unit_test(a_configuration_stored_before_a_key_existed_means_what_it_meant),

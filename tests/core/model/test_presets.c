@@ -1,5 +1,7 @@
-/* The presets: their sizes are those of the table, the numbers of parameters are the published ones; and how
- * the vocabulary depends on the tokenizer. */
+/* The presets: their sizes are those of the table, the numbers of parameters are the published ones; how
+ * the vocabulary depends on the tokenizer; and the recipe. */
+#include <stdlib.h>
+
 #include "core/model/config.h"
 #include "core/model/model.h"
 #include "tests/cmocka.h"
@@ -93,6 +95,27 @@ TEST_CASE(a_stored_vocabulary_stays_with_a_larger_tokenizer)
     free(text);
 }
 
+TEST_CASE(a_recipe_sets_what_is_not_given)
+{
+    struct config config, read;
+    static const char *const words[] = {"train.learning_rate=0.5", "train.recipe=quick"};
+    config_init(&config);
+    for (int i = 0; i < 2; i++) assert_int_equal(config_read_word(&config, words[i], NULL), STATUS_OK);
+    assert_int_equal(config_finish(&config, NULL), STATUS_OK);
+    assert_int_equal(config.train.optimizer, OPTIMIZER_MUON);
+    assert_true(config.train.learning_rate == 0.5 && config.train.min_lr_factor == 0.01);
+    assert_true(config.model.sizes.qk_norm && config.model.zero_outputs);
+
+    char *text = config_text(&config); /* what a run stores: its values stay where a recipe changes */
+    config_init(&read);
+    assert_int_equal(config_read_effective(&read, text, "run", NULL), STATUS_OK);
+    assert_int_equal(config_read_word(&read, "train.optimizer=lion", NULL), STATUS_OK);
+    assert_int_equal(config_finish(&read, NULL), STATUS_OK);
+    assert_int_equal(read.train.optimizer, OPTIMIZER_LION);
+    assert_true(read.train.learning_rate == 0.5 && read.model.sizes.qk_norm);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +123,7 @@ int main(void)
         cmocka_unit_test(a_vocabulary_that_is_not_set_follows_the_tokenizer),
         cmocka_unit_test(a_stored_vocabulary_stays_with_a_larger_tokenizer),
         cmocka_unit_test(every_preset_has_its_table_sizes),
+        cmocka_unit_test(a_recipe_sets_what_is_not_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
