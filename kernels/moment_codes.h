@@ -52,14 +52,16 @@ static inline void moment_encode(struct moment_block *block, const float *x, int
     }
     block->scale = scale;
     memset(block->codes + count, 0, (size_t)(MOMENT_BLOCK - count));
+    float at[MOMENT_BLOCK];
+    int below[MOMENT_BLOCK]; /* bounds below each */
 #pragma omp simd
-    for (int i = 0; i < count; i++) {
-        float x_i = x[i] / scale;
-        int below = 0; /* bounds below x_i */
-        for (int step = DYNAMIC_VALUES / 2; step; step /= 2)
-            below += x_i > codes->bounds[below + step - 1] ? step : 0;
-        block->codes[i] = (uint8_t)(below - codes->zero);
-    }
+    for (int i = 0; i < count; i++) at[i] = x[i] / scale, below[i] = 0;
+    /* a step for all elements at a time: compilers make gathers of the look-ups */
+    for (int step = DYNAMIC_VALUES / 2; step; step /= 2)
+#pragma omp simd
+        for (int i = 0; i < count; i++) below[i] += at[i] > codes->bounds[below[i] + step - 1] ? step : 0;
+#pragma omp simd
+    for (int i = 0; i < count; i++) block->codes[i] = (uint8_t)(below[i] - codes->zero);
 }
 
 #endif
