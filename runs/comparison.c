@@ -168,8 +168,8 @@ static enum status read_measures(struct reader *r, const struct run_info *info, 
                 row = &r->c->rows[k];
         if (!row && !(row = add_outcome(r, measures[i].name, ORDER_MEASURES))) return no_memory(r);
         row->measure = true;
-        row->unit = IN_SCORE;
-        row->better = 1;
+        row->unit = strncmp(row->name, "val_loss", 8) == 0 ? IN_NATS : IN_SCORE;
+        row->better = strncmp(row->name, "val_", 4) == 0 ? -1 : 1; /* as journal_count_evals does */
         if (!isnan(measures[i].value)) add_value(row, place, measures[i].value);
     }
     return status;
@@ -372,6 +372,25 @@ char *comparison_count_keys(const struct comparison *c, char *buf, size_t size)
 
 /* ---- the outcome ---- */
 
+/* Whether two values of data.train name the same data, with whatever weights: "a/ : 7, b/ : 3" and "a/, b/".
+ */
+static bool are_same_sources(const char *x, const char *y)
+{
+    while (*x && *y) {
+        size_t n = strcspn(x, ","), m = strcspn(y, ",");
+        const char *weight = memrchr(x, ':', n), *other = memrchr(y, ':', m), *rest = x + n,
+                   *rest_of_other = y + m;
+        if (weight) n = (size_t)(weight - x);
+        if (other) m = (size_t)(other - y);
+        while (n && x[n - 1] == ' ') n--;
+        while (m && y[m - 1] == ' ') m--;
+        if (n != m || memcmp(x, y, n) != 0) return false;
+        x = rest + (*rest == ','), y = rest_of_other + (*rest_of_other == ',');
+        x += strspn(x, " "), y += strspn(y, " ");
+    }
+    return *x == *y;
+}
+
 /* Whether two runs may cut text into different tokens, which makes their losses per token incomparable. A run
  * of unknown configuration counts as alike. */
 static bool differ_in_tokens(const struct compared *a, const struct compared *b)
@@ -384,7 +403,7 @@ static bool differ_in_tokens(const struct compared *a, const struct compared *b)
     if (strncmp(x, "bpe:", 4) != 0) return false; /* bpe is learned from the text */
     x = setting_of(a, "data.train");
     y = setting_of(b, "data.train");
-    return x && y && strcmp(x, y) != 0;
+    return x && y && !are_same_sources(x, y);
 }
 
 bool comparison_has_same_tokens(const struct comparison *c)

@@ -212,6 +212,24 @@ static void mixtures_that_cannot_be_are_refused(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
+/* Their tokens are the same, and of a loss the lower one is best. */
+static void mixtures_with_other_weights_are_compared(void **state)
+{
+    const struct stage *s = *state;
+    write_sources(s);
+    train(s, "books", "--train.total_steps=20");
+    process_run(0, "train", s->config, "--name=code", mixture(s, "1", "9"), "--data.tokenizer=bpe:300",
+                "--model.vocab_size=300", LONG_ENOUGH, "--train.total_steps=20", NULL);
+    char *page = process_output("compare", "books", "code", NULL);
+    assert_null(strstr(page, "the tokens differ"));
+    double a = measure(s, "books", "val_loss_books"), b = measure(s, "code", "val_loss_books");
+    char *row = strstr(page, "val_loss_books");
+    assert_non_null(row);
+    *strchr(row, '\n') = '\0';
+    assert_true(a != b);
+    assert_non_null(strstr(row, kept_format("%.4f *", a < b ? a : b)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +241,7 @@ int main(void)
         STAGE_TEST(a_resumed_run_keeps_its_weights),
         STAGE_TEST(early_stopping_can_follow_one_source),
         STAGE_TEST(validation_data_can_be_sources_of_their_own),
+        STAGE_TEST(mixtures_with_other_weights_are_compared),
         STAGE_TEST(mixtures_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
