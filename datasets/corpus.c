@@ -2,6 +2,7 @@
 #include "datasets/corpus.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,13 +243,16 @@ static enum status divide_file(struct corpus *corpus, size_t count, struct err *
 static enum status take_sources(struct corpus *corpus, const struct inputs *inputs, struct err *err)
 {
     size_t count = inputs->source_count;
+    double sum = 0;
     if (!count) return STATUS_OK;
     corpus->sources = calloc(count, sizeof *corpus->sources);
     if (!corpus->sources) return err_no_memory(err, "%zu sources", count);
+    for (size_t i = 0; i < count; i++) sum += inputs->sources[i].weight;
     for (size_t i = 0; i < count; i++) {
         const struct input_source *from = &inputs->sources[i];
         struct corpus_source *to = &corpus->sources[i];
-        *to = (struct corpus_source){.weight = from->weight, .first = i, .count = 1};
+        double share = round(from->weight / sum * 1e9) / 1e9; /* 7 : 3 is 0.7 : 0.3, to the bit */
+        *to = (struct corpus_source){.weight = share, .first = i, .count = 1};
         if (inputs->tokens) to->first = from->first, to->count = from->count;
         memcpy(to->name, from->name, sizeof to->name);
     }

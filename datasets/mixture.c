@@ -18,9 +18,8 @@ static enum status divide_period(struct mixture *m, const double *weights, struc
         if (!(share >= 1))
             return err_set(
                 err, STATUS_USAGE,
-                "the weight %g is less than 1/%d of the sum of all weights, %g (leave its name out, "
-                "or raise it)",
-                weights[s], MIXTURE_PERIOD, sum);
+                "a weight is %g of the sum of all weights, less than 1/%d (leave its name out, or raise it)",
+                weights[s] / sum, MIXTURE_PERIOD);
         m->quotas[s] = (uint64_t)share;
         remainders[s] = share - floor(share);
         left -= m->quotas[s] < left ? m->quotas[s] : left;
