@@ -295,7 +295,7 @@ static enum status refuse_without_end(const char *word, struct err *err)
 {
     return err_set(err, STATUS_USAGE,
                    "%.200s: this tokenizer has no token that ends a document, such as " TOKENIZER_END
-                   " (bpe:N with N of 257 and more learns one)",
+                   " (bpe:N with N of 257 and more learns one; data.end_token names one that the texts have)",
                    word);
 }
 
