@@ -43,7 +43,8 @@ static inline size_t moment_bytes(size_t n)
 /* ---- on the host, for checkpoints ---- */
 
 /* blocks (moment_blocks(n)) of x (n), which begins at a block; has_sign: of a first moment. They may be in
- * the memory of x. Of NaN the code is that of 0; an infinite scale becomes the largest finite number. */
+ * the memory of x. x has no NaN: an update that is not finite is skipped. An infinite scale becomes the
+ * largest finite number. */
 void moments_encode(struct moment_block *blocks, const float *x, size_t n, bool has_sign);
 
 /* x (n), from element `first` of the blocks on. */

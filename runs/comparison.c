@@ -372,20 +372,30 @@ char *comparison_count_keys(const struct comparison *c, char *buf, size_t size)
 
 /* ---- the outcome ---- */
 
+/* The length of the first name of a list, without its weight and blanks. */
+static size_t name_length(const char *list)
+{
+    char number[64];
+    double weight;
+    size_t n = strcspn(list, ",");
+    const char *colon = memrchr(list, ':', n);
+    if (colon) {
+        snprintf(number, sizeof number, "%.*s", (int)(list + n - colon - 1), colon + 1);
+        if (text_parse_double(number + strspn(number, " "), &weight)) n = (size_t)(colon - list);
+    }
+    while (n && list[n - 1] == ' ') n--;
+    return n;
+}
+
 /* Whether two values of data.train name the same data, with whatever weights: "a/ : 7, b/ : 3" and "a/, b/".
  */
 static bool are_same_sources(const char *x, const char *y)
 {
     while (*x && *y) {
-        size_t n = strcspn(x, ","), m = strcspn(y, ",");
-        const char *weight = memrchr(x, ':', n), *other = memrchr(y, ':', m), *rest = x + n,
-                   *rest_of_other = y + m;
-        if (weight) n = (size_t)(weight - x);
-        if (other) m = (size_t)(other - y);
-        while (n && x[n - 1] == ' ') n--;
-        while (m && y[m - 1] == ' ') m--;
+        size_t n = name_length(x), m = name_length(y);
         if (n != m || memcmp(x, y, n) != 0) return false;
-        x = rest + (*rest == ','), y = rest_of_other + (*rest_of_other == ',');
+        x += strcspn(x, ","), y += strcspn(y, ",");
+        x += *x == ',', y += *y == ',';
         x += strspn(x, " "), y += strspn(y, " ");
     }
     return *x == *y;

@@ -57,7 +57,8 @@ run_one() {
     mkdir -p "$at.dir/home"
     # No products in bf16 by dot products, so that train.precision = auto means fp32 on every machine. Operations are
     # tested with the best instructions that this machine has.
-    local isa=v4-bf16
+    local isa=
+    ! grep -qw avx512_bf16 /proc/cpuinfo || isa=v4-bf16
     [[ $name != kernels/* ]] || isa=${ANNEAL_CPU_ISA:-}
     # separate from other tests and from the user's runs
     env ANNEAL_TEST_DIR="$at.dir" TMPDIR="$at.dir" ANNEAL_HOME="$at.dir/home" ANNEAL_LEDGER="$at.dir/home" \

@@ -36,7 +36,7 @@ struct eval_record {
     double eval_ms;
 };
 
-enum { MEASURES_MAX = 64 };
+enum { MEASURES_MAX = 96 };
 
 /* All that an evaluation measured, by name, including val_loss and val_perplexity where the task has them. */
 struct measures {

@@ -390,7 +390,9 @@ static void apply_recipe(struct config *config)
     for (size_t i = 0; config->train.recipe == RECIPE_QUICK && i < sizeof quick / sizeof *quick; i++) {
         const struct key *key = find_key(quick[i][0]);
         bool *set = &config->set[key - keys], new = strcmp(key->section, "model") == 0;
+        bool for_muon = strcmp(key->section, "muon") == 0 || strcmp(key->name, "learning_rate") == 0;
         if (*set || (new && * config->model.from)) continue;
+        if (for_muon && config->train.optimizer != OPTIMIZER_MUON) continue; /* another rule was given */
         parse_value(config, key, key->full, quick[i][1], NULL);
         *set = true;
     }

@@ -330,6 +330,7 @@ static struct measures lm_measure(const struct task_data *data)
     for (int s = 0; s < (part->count ? part->count : 1); s++) {
         const struct judged *judged = &m->judged[s];
         double weight = part->of ? part->of[s].weight : 1, mean = judged->sum / fmax(1, judged->labels);
+        if (part->of && !judged->labels) mean = NAN; /* eval.batches did not reach the source */
         if (part->of) measures.of[measures.count++] = (struct measure){m->names[s], mean};
         if (part->of && !judged->labels) continue;
         sum += weight * mean;

@@ -184,7 +184,7 @@ enum status trainer_check_metric(struct trainer *t, struct err *err)
     add_averages(t, &measures, &averages);
     char names[200] = "";
     size_t used = 0;
-    for (int i = 0; i < t->tasks.count; i++) {
+    for (int i = 0; i < t->tasks.count && measures.count + 2 <= MEASURES_MAX; i++) {
         measures.of[measures.count++].name = t->tasks.of[i].accuracy;
         measures.of[measures.count++].name = t->tasks.of[i].accuracy_per_byte;
     }

@@ -95,8 +95,12 @@ const char *cpu_isa(void)
 const char *cpu_isa_note(char *buf, size_t size)
 {
     int wish = find_wish();
-    if (wish < 0 || (wish < ISAS && cpu_backend_for(best_first[wish]) == NULL)) return NULL;
-    if (wish == ISAS)
+    if (wish < 0) return NULL;
+    if (wish < ISAS && cpu_backend_for(best_first[wish]) == NULL)
+        snprintf(buf, size,
+                 "ANNEAL_CPU_ISA = %s has no effect: this processor lacks it, and computes with %s",
+                 best_first[wish], best_first[find_best()]);
+    else if (wish == ISAS)
         snprintf(buf, size,
                  "ANNEAL_CPU_ISA = %.40s has no effect (it must be baseline, v3, v4, v4-bf16 or v4-dot)",
                  getenv("ANNEAL_CPU_ISA"));

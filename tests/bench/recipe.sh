@@ -13,7 +13,7 @@ RECIPES=(
     "lion, cosine|--train.optimizer=lion --train.learning_rate=5e-4"
     "muon, cosine|--train.optimizer=muon --train.learning_rate=3e-3"
     "quick|--train.recipe=quick"
-    "quick, with adamw|--train.recipe=quick --train.optimizer=adamw"
+    "quick, with adamw|--train.recipe=quick --train.optimizer=adamw --train.learning_rate=3e-3"
     "quick, without model.qk_norm|--train.recipe=quick --model.qk_norm=false"
     "quick, without model.zero_outputs|--train.recipe=quick --model.zero_outputs=false"
     "quick, ending at a tenth of the rate|--train.recipe=quick --train.min_lr_factor=0.1"

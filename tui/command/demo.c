@@ -17,8 +17,8 @@
 
 #define NAME "demo"
 
-/* What a new demo is told before the user's words. This model has then learned what so small a corpus
- * teaches. */
+/* Settings of a new demo, before the user's. After so many steps this model has learned what so small a
+ * corpus teaches. */
 static const char *const told[] = {"--train.recipe=quick", "--train.total_steps=800"};
 enum { TOLD = sizeof told / sizeof *told };
 

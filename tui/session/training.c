@@ -92,6 +92,10 @@ static enum status take_run(struct training_session *s, struct err *err)
     run_folder(s->store, s->id, folder, sizeof folder);
     snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
     snprintf(s->traces, sizeof s->traces, "%s/traces", folder);
+    if (!file_is_folder(folder)) /* the lock would make it again, and doctor would find it sound */
+        return err_set(
+            err, STATUS_FAILED,
+            "%s: the run's folder is missing, with its checkpoints (restore it, or train a new run)", folder);
     return run_lock_acquire(s->store, s->id, &s->lock, err);
 }
 

@@ -106,6 +106,12 @@ TEST_CASE(a_recipe_sets_what_is_not_given)
     assert_true(config.train.learning_rate == 0.5 && config.train.min_lr_factor == 0.01);
     assert_true(config.model.sizes.qk_norm && config.model.zero_outputs);
 
+    config_init(&read); /* its rate is for its rule */
+    assert_int_equal(config_read_word(&read, "train.recipe=quick", NULL), STATUS_OK);
+    assert_int_equal(config_read_word(&read, "train.optimizer=lion", NULL), STATUS_OK);
+    assert_int_equal(config_finish(&read, NULL), STATUS_OK);
+    assert_true(read.train.learning_rate == 3e-4 && read.model.sizes.qk_norm);
+
     char *text = config_text(&config); /* what a run stores: its values stay where a recipe changes */
     config_init(&read);
     assert_int_equal(config_read_effective(&read, text, "run", NULL), STATUS_OK);

@@ -372,6 +372,11 @@ static void a_run_without_a_checkpoint_says_so(void **state)
     struct process *p = process_run(1, "resume", "bare", NULL);
     process_expect_sentence(p, "there is no checkpoint left to continue from");
     assert_string_equal(stage_status(), "finished");
+    char *folder = kept_format("%s/runs/%s", s->home, id);
+    assert_int_equal(file_remove_tree(folder, &err), STATUS_OK);
+    p = process_run(1, "resume", "bare", NULL);
+    process_expect_sentence(p, "the run's folder is missing, with its checkpoints");
+    assert_false(file_exists(folder));
 }
 
 /* How often the report of the newest run's threads is among its events, after a run in this environment. */
