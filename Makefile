@@ -314,7 +314,7 @@ $(NVML_STAND_IN): tests/kernels/stand_in/nvml.c
 	  -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 $(BUILD)/tests/kernels/test_gauge $(BUILD)/tests/tui/command/test_metrics $(BUILD)/tests/cuda_sim/test_gpu_metrics: | $(NVML_STAND_IN)
 PLUGIN_STAND_IN := $(BUILD)/tests/kernels/stand_in/anneal_cuda.so
-$(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/device/cuda_plugin.h kernels/device/backend.h
+$(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c $(wildcard kernels/*.def kernels/*.h kernels/device/*.h)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $<
 $(BUILD)/tests/kernels/test_cuda_plugin $(BUILD)/tests/tui/command/test_first_use: | $(PLUGIN_STAND_IN)
