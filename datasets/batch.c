@@ -154,7 +154,7 @@ static enum status check_length(const struct split *split, const char *what, con
 {
     if (split->sequences) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
-                   "the corpus is too short: %llu %s tokens, but one sequence of seq_len %d needs %lld%s "
+                   "the corpus is too short: %llu%s tokens, but one sequence of seq_len %d needs %lld%s "
                    "(give more text%s or a smaller seq_len)",
                    (unsigned long long)split->token_count, what, split->seq_len, split->seq_len + 1LL,
                    split->token_count > (uint64_t)split->seq_len ? " from one file" : "", remedy);
@@ -165,7 +165,7 @@ static enum status check_blocks(const struct split *train, const struct split *h
                                 struct err *err)
 {
     uint64_t sequences = train->sequences + held->sequences;
-    if (!sequences) return check_length(train, "training", "", err);
+    if (!sequences) return check_length(train, "", "", err);
     if (train->sequences && held->sequences) return STATUS_OK;
     return err_set(
         err, STATUS_USAGE,
@@ -181,31 +181,28 @@ static enum status cut_tail(struct split *train, struct split *held, const struc
 {
     cut(train, corpus, 0, corpus->tokens - tokens);
     cut(held, corpus, corpus->tokens - tokens, corpus->tokens);
-    enum status status = check_length(train, "training", "", err);
-    return status ? status : check_length(held, "validation", ", a larger val_fraction", err);
+    enum status status = check_length(train, " training", "", err);
+    return status ? status : check_length(held, " validation", ", a larger val_fraction", err);
 }
 
 static enum status cut_both(struct split *train, struct split *held, const struct corpus *corpus,
                             enum val_split val_split, double fraction, struct err *err)
 {
-    const struct corpus *own = corpus->validation;
     enum status status = begin(train, corpus, err);
-    if (!status) status = begin(held, own ? own : corpus, err);
+    if (!status && fraction > 0) status = begin(held, corpus, err);
     if (status) return status;
-    if (!own && fraction > 0 && val_split == VAL_TAIL) {
+    if (fraction > 0 && val_split == VAL_TAIL) {
         uint64_t tail = (uint64_t)((double)corpus->tokens * fraction);
         if (tail > corpus->tokens) tail = corpus->tokens; /* only if a double cannot hold the count */
         return cut_tail(train, held, corpus, tail, err);
     }
-    if (!own && fraction > 0) {
+    if (fraction > 0) {
         held->shuffle = SHUFFLE_STRIDE;
         cut_blocks(train, held, corpus, fraction);
         return check_blocks(train, held, fraction, err);
     }
     cut(train, corpus, 0, corpus->tokens);
-    if (own) cut(held, own, 0, own->tokens);
-    status = check_length(train, "training", "", err);
-    return status || !own ? status : check_length(held, "validation", "", err);
+    return check_length(train, "", "", err);
 }
 
 enum status split_corpus(const struct corpus *corpus, enum val_split val_split, double val_fraction,

@@ -63,9 +63,7 @@ enum { LABEL_IGNORED = -100 };
  * VAL_BLOCKS: val_fraction of all sequences, rounded, in an order whose first sequences are evenly spread,
  * too, for every seed: a few batches represent the whole corpus.
  *
- * If the corpus has separate validation data, val_split and val_fraction have no effect: all of the corpus is
- * for training, and that data is read in file order. STATUS_USAGE if a split that needs sequences has
- * none. */
+ * STATUS_USAGE if a split that needs sequences has none. */
 enum status split_corpus(const struct corpus *corpus, enum val_split val_split, double val_fraction,
                          int seq_len, uint64_t seed, enum shuffle shuffle, struct split *train,
                          struct split *validation, struct err *err);

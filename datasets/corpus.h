@@ -16,14 +16,14 @@
 #include "datasets/token_file.h"
 #include "datasets/tokenizer.h"
 
-/* Tokens in one file or several, in the order they are named. Their ids stay where they are, in as many
- * mappings; a sequence never crosses from one to the next (see batch.h). */
 struct corpus_source {
     char name[INPUT_SOURCE_NAME]; /* for names of measures */
     double weight;                /* above 0 */
     size_t first, count;          /* its files */
 };
 
+/* Tokens in one file or several, in the order they are named. Their ids stay where they are, in as many
+ * mappings; a sequence never crosses from one to the next (see batch.h). */
 struct corpus {
     struct token_file *files; /* file_count of them, owned */
     size_t file_count;
@@ -32,7 +32,7 @@ struct corpus {
     uint32_t vocab_size;           /* all ids are below */
     struct tokenizer *tokenizer;   /* NULL for token files whose sidecars name none that can be found */
     bool learned;                  /* the tokenizer was learned from this text (bpe:N) */
-    char tokenizer_word[4096];     /* what opens it again: "bytes", or a path; "" without one */
+    char tokenizer_word[4096];     /* "bytes" or a path, which opens it again; "" without one */
     struct corpus_source *sources; /* of a mixture, source_count of them, owned */
     size_t source_count;           /* 0: the names had no weights */
     struct token_file *runs;   /* where the tokens are examples, see examples.h; NULL: they are text; owned */

@@ -4,35 +4,63 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/base/arena.h"
+
 /* ---- finding them ---- */
 
-/* Goes through the documents of a corpus. */
-struct walk {
-    const struct corpus *corpus;
-    uint32_t end;
-    size_t file;
-    uint64_t at;     /* the next token of the file */
-    uint64_t before; /* tokens of the files before it */
-    uint64_t ended;  /* documents that ended with the token */
+enum status documents_end(const struct corpus *corpus, int64_t id, uint32_t *end, struct err *err)
+{
+    const struct tokenizer *tokenizer = corpus->tokenizer;
+    if (id < 0 && tokenizer) id = tokenizer_end(tokenizer);
+    *end = (uint32_t)id;
+    if (id >= 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "data.documents = packed: %s, so documents cannot be found (name the id of the token that "
+                   "ends them: data.end_token)",
+                   tokenizer ? "the tokenizer has no token for the end of a text"
+                             : "the tokenizer of the token files is not known");
+}
+
+/* The documents of a corpus that have any places, in order. */
+struct documents {
+    struct document {
+        uint64_t first, places; /* the first token is numbered through all files */
+    } * list;                   /* count of them, owned */
+    size_t count, capacity;
+    bool ended; /* one of them, or an empty one, ended with the token */
 };
 
-/* The first token, numbered through all files, and the places of the next document that has any. */
-static bool next_document(struct walk *w, uint64_t *first, uint64_t *places)
+static enum status add_document(struct documents *d, uint64_t first, uint64_t places, struct err *err)
 {
-    for (; w->file < w->corpus->file_count; w->file++) {
-        const struct token_file *file = &w->corpus->files[w->file];
-        while (w->at < file->count) {
-            uint64_t from = w->at;
-            while (w->at < file->count && token_file_id(file, w->at) != w->end) w->at++;
-            if (w->at < file->count) w->at++, w->ended++;
-            *first = w->before + from;
-            *places = w->at - from - 1;
-            if (*places) return true;
+    if (!places) return STATUS_OK;
+    if (!list_reserve(&d->list, d->count, 1, &d->capacity, sizeof *d->list))
+        return err_no_memory(err, "%zu documents", d->count);
+    d->list[d->count++] = (struct document){first, places};
+    return STATUS_OK;
+}
+
+static enum status find_documents(const struct corpus *corpus, uint32_t end, struct documents *d,
+                                  struct err *err)
+{
+    uint64_t before = 0;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < corpus->file_count; i++) {
+        const struct token_file *file = &corpus->files[i];
+        uint64_t from = 0;
+        for (uint64_t at = 0; !status && at < file->count; at++) {
+            bool ends = token_file_id(file, at) == end;
+            if (!ends && at + 1 < file->count) continue;
+            d->ended |= ends;
+            status = add_document(d, before + from, at - from, err);
+            from = at + 1;
         }
-        w->before += file->count;
-        w->at = 0;
+        before += file->count;
     }
-    return false;
+    if (status || d->ended) return status;
+    return err_set(err, STATUS_USAGE,
+                   "%.200s: no document ends in it: the token %u does not occur (set data.end_token, or "
+                   "data.documents = stream)",
+                   corpus->files->path, end);
 }
 
 static bool is_held(uint64_t i, uint64_t count, enum val_split val_split, double fraction)
@@ -40,58 +68,48 @@ static bool is_held(uint64_t i, uint64_t count, enum val_split val_split, double
     return fraction > 0 && split_holds_out(i, count, val_split, fraction);
 }
 
-static enum status reserve(struct document_rows *rows, const struct corpus *corpus, uint64_t pieces,
-                           struct err *err)
+/* ---- dividing them ---- */
+
+static uint64_t pieces_of(const struct document *document, int T)
 {
-    rows->files = corpus->files;
-    rows->file_count = corpus->file_count;
-    rows->first = malloc((pieces + 1) * sizeof *rows->first);
-    rows->lengths = malloc((pieces + 1) * sizeof *rows->lengths);
-    return rows->first && rows->lengths ? STATUS_OK : err_no_memory(err, "%" PRIu64 " documents", pieces);
+    return (document->places + (uint64_t)T - 1) / (uint64_t)T;
 }
 
-static void add_document(struct document_rows *rows, uint64_t first, uint64_t places)
+static void add_pieces(struct document_rows *rows, const struct document *document)
 {
-    uint64_t T = (uint64_t)rows->T;
+    uint64_t T = (uint64_t)rows->T, places = document->places;
     rows->documents++;
     for (uint64_t at = 0; at < places; at += T) {
-        rows->first[rows->count] = first + at;
+        rows->first[rows->count] = document->first + at;
         rows->lengths[rows->count++] = (uint32_t)(places - at < T ? places - at : T);
     }
 }
 
-/* Adds the corpus's documents to `train`, or those that are held out to `held`, unless that is NULL. */
-static enum status divide(const struct corpus *corpus, uint32_t end, enum val_split val_split,
-                          double fraction, struct document_rows *train, struct document_rows *held,
-                          struct err *err)
+/* Fills `rows` with the documents that are held out, or with the others, and packs them. */
+static enum status take(struct document_rows *rows, const struct documents *d, const struct corpus *corpus,
+                        bool held, enum val_split val_split, double fraction, uint64_t seed,
+                        enum shuffle shuffle, struct err *err)
 {
-    struct walk count = {.corpus = corpus, .end = end}, add = count;
-    uint64_t documents = 0, pieces[2] = {0}, first, places, T = (uint64_t)train->T;
-    while (next_document(&count, &first, &places)) documents++;
-    if (!count.ended)
+    uint64_t pieces = 0;
+    for (size_t i = 0; i < d->count; i++)
+        if (is_held(i, d->count, val_split, fraction) == held) pieces += pieces_of(&d->list[i], rows->T);
+    if (!d->count)
+        return err_set(err, STATUS_USAGE, "%.200s: no document in it has two tokens (give more text)",
+                       corpus->files->path);
+    if (!pieces)
         return err_set(err, STATUS_USAGE,
-                       "%.200s: no document ends in it: the token %u does not occur (set data.end_token, or "
-                       "data.documents = stream)",
-                       corpus->files->path, end);
-    count = add;
-    for (uint64_t i = 0; next_document(&count, &first, &places); i++)
-        pieces[held && is_held(i, documents, val_split, fraction)] += (places + T - 1) / T;
-    enum status status = reserve(train, corpus, pieces[0], err);
-    if (!status && held) status = reserve(held, corpus, pieces[1], err);
-    for (uint64_t i = 0; !status && next_document(&add, &first, &places); i++)
-        add_document(held && is_held(i, documents, val_split, fraction) ? held : train, first, places);
-    return status;
-}
-
-static enum status pack(struct document_rows *rows, uint64_t seed, enum shuffle shuffle, const char *what,
-                        struct err *err)
-{
-    if (rows->count)
-        return packing_open(rows->lengths, rows->count, rows->T, seed, shuffle, &rows->packing, err);
-    return err_set(err, STATUS_USAGE,
-                   "there are too few documents: none is left for %s (give more text, or set another "
-                   "data.val_fraction)",
-                   what);
+                       "%.200s: holds %zu document%s, and data.val_fraction = %g leaves none for %s (give "
+                       "more text, or set another data.val_fraction)",
+                       corpus->files->path, d->count, d->count == 1 ? "" : "s", fraction,
+                       held ? "validation" : "training");
+    rows->files = corpus->files;
+    rows->file_count = corpus->file_count;
+    rows->first = malloc(pieces * sizeof *rows->first);
+    rows->lengths = malloc(pieces * sizeof *rows->lengths);
+    if (!rows->first || !rows->lengths) return err_no_memory(err, "%" PRIu64 " documents", pieces);
+    for (size_t i = 0; i < d->count; i++)
+        if (is_held(i, d->count, val_split, fraction) == held) add_pieces(rows, &d->list[i]);
+    return packing_open(rows->lengths, rows->count, rows->T, seed, shuffle, &rows->packing, err);
 }
 
 enum status document_rows_open(const struct corpus *corpus, uint32_t end, enum val_split val_split,
@@ -99,13 +117,13 @@ enum status document_rows_open(const struct corpus *corpus, uint32_t end, enum v
                                int64_t padding, struct document_rows *train, struct document_rows *validation,
                                struct err *err)
 {
-    const struct corpus *own = corpus->validation;
-    bool holds = !own && val_fraction > 0;
+    struct documents d = {0};
     *train = *validation = (struct document_rows){.T = T, .padding = padding};
-    enum status status = divide(corpus, end, val_split, val_fraction, train, holds ? validation : NULL, err);
-    if (!status && own) status = divide(own, end, val_split, 0, validation, NULL, err);
-    if (!status) status = pack(train, seed, shuffle, "training", err);
-    if (!status && (own || holds)) status = pack(validation, seed, SHUFFLE_RANDOM, "validation", err);
+    enum status status = find_documents(corpus, end, &d, err);
+    if (!status) status = take(train, &d, corpus, false, val_split, val_fraction, seed, shuffle, err);
+    if (!status && val_fraction > 0)
+        status = take(validation, &d, corpus, true, val_split, val_fraction, seed, SHUFFLE_RANDOM, err);
+    free(d.list);
     if (!status) return STATUS_OK;
     document_rows_close(train);
     document_rows_close(validation);

@@ -15,7 +15,8 @@
 #include "datasets/corpus.h"
 #include "datasets/packing.h"
 
-/* The pieces of documents in one part of a corpus. */
+/* The pieces of documents in one part of a corpus. Held out ones are in random order, so that the first rows
+ * are a sample of all. */
 struct document_rows {
     const struct token_file *files; /* file_count of them, borrowed */
     size_t file_count;
@@ -28,10 +29,13 @@ struct document_rows {
     int64_t padding; /* a target with this id is LABEL_IGNORED; -1: none */
 };
 
+/* The token that ends documents: `id`, data.end_token, or if that is below 0 the one that the tokenizer has
+ * for the end of a text. STATUS_USAGE: it has none. */
+enum status documents_end(const struct corpus *corpus, int64_t id, uint32_t *end, struct err *err);
+
 /* Divides the documents into training and validation as split_corpus does sequences; a document is in one of
- * them as a whole. corpus->files must outlive both. validation->count is 0 without validation data; its rows
- * are in random order, so that the first ones are a sample of all. STATUS_USAGE: no document ends, or a part
- * that needs documents has none. */
+ * them as a whole. corpus->files must outlive both. STATUS_USAGE: no document ends, or a part that needs
+ * documents has none. */
 enum status document_rows_open(const struct corpus *corpus, uint32_t end, enum val_split val_split,
                                double val_fraction, int T, uint64_t seed, enum shuffle shuffle,
                                int64_t padding, struct document_rows *train, struct document_rows *validation,

@@ -53,7 +53,8 @@ static char *next_name(char **at)
     return name;
 }
 
-/* Cuts the weight off a name, "books/ : 0.7"; NULL: it has none. What exists as it stands has none. */
+/* Cuts the weight off a name, "books/ : 0.7"; NULL: it has none. A name that exists as a file, colon
+ * included, has none. */
 static const char *cut_weight(char *name, double *weight)
 {
     char *colon = strrchr(name, ':');
@@ -241,7 +242,7 @@ static enum status add_pattern(struct gathering *g, const char *pattern)
 
 /* ---- sources ---- */
 
-/* What a source is called: the last part of its name that is no pattern, without endings. */
+/* The name of a source: the last part of what names it that is no pattern, without endings. */
 static void name_source(const char *name, struct inputs *inputs)
 {
     struct input_source *source = &inputs->sources[inputs->source_count];
@@ -255,7 +256,7 @@ static void name_source(const char *name, struct inputs *inputs)
     }
     char *out = source->name;
     text_plain_name(name + from, n - from, out, sizeof source->name - 4);
-    if (!*out) strcpy(out, "source");
+    if (!*out || strcmp(out, "ema") == 0) strcpy(out, "source"); /* val_loss_ema is of the averages */
     size_t length = strlen(out);
     for (size_t i = 0, again = 2; i < inputs->source_count; i++)
         if (strcmp(inputs->sources[i].name, out) == 0) {
@@ -324,20 +325,52 @@ static enum status refuse_both_kinds(const struct inputs *inputs, struct err *er
                    tokens, text, TEXT_PROGRAM);
 }
 
+/* A file that exists. */
+struct found {
+    dev_t device;
+    ino_t inode;
+    size_t i; /* in inputs->paths */
+};
+
+static int compare_files(const void *one, const void *other)
+{
+    const struct found *a = one, *b = other;
+    if (a->device != b->device) return a->device < b->device ? -1 : 1;
+    if (a->inode != b->inode) return a->inode < b->inode ? -1 : 1;
+    return a->i < b->i ? -1 : 1;
+}
+
+static const char *source_of(const struct inputs *inputs, size_t i)
+{
+    const struct input_source *source = inputs->sources;
+    while (i >= source->first + source->count) source++;
+    return source->name;
+}
+
+static enum status say_twice(const struct inputs *inputs, size_t i, size_t j, struct err *err)
+{
+    const char *path = inputs->paths[j], *also = inputs->paths[i];
+    if (!inputs->source_count)
+        return err_set(err, STATUS_USAGE, "%.200s: is listed twice in the data files, also as %.200s", path,
+                       also);
+    return err_set(err, STATUS_USAGE, "%.200s: is listed twice, in the sources %s and %s", path,
+                   source_of(inputs, i), source_of(inputs, j));
+}
+
 static enum status refuse_twice(const struct inputs *inputs, struct err *err)
 {
     enum status status = STATUS_OK;
-    struct stat *found = calloc(inputs->count, sizeof *found);
-    if (!found) return err_no_memory(err, "the list of files");
-    for (size_t i = 0; !status && i < inputs->count; i++) {
-        if (stat(inputs->paths[i], &found[i]) != 0) continue;
-        for (size_t j = 0; !status && j < i; j++)
-            if (found[i].st_ino == found[j].st_ino && found[i].st_dev == found[j].st_dev)
-                status =
-                    err_set(err, STATUS_USAGE, "%.200s: is listed twice in the data files, also as %.200s",
-                            inputs->paths[i], inputs->paths[j]);
-    }
-    free(found);
+    struct stat st;
+    size_t n = 0;
+    struct found *files = calloc(inputs->count, sizeof *files);
+    if (!files) return err_no_memory(err, "the list of files");
+    for (size_t i = 0; i < inputs->count; i++)
+        if (stat(inputs->paths[i], &st) == 0) files[n++] = (struct found){st.st_dev, st.st_ino, i};
+    qsort(files, n, sizeof *files, compare_files);
+    for (size_t k = 1; !status && k < n; k++)
+        if (files[k].device == files[k - 1].device && files[k].inode == files[k - 1].inode)
+            status = say_twice(inputs, files[k - 1].i, files[k].i, err);
+    free(files);
     return status;
 }
 

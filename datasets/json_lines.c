@@ -14,6 +14,18 @@ static bool is_blank(const char *text, size_t n)
     return true;
 }
 
+static const char *remedy(const json_error_t *problem)
+{
+    switch (json_error_code(problem)) {
+    case json_error_invalid_utf8:
+        return "JSON is UTF-8; iconv -f latin1 -t utf8 FILE converts Latin-1";
+    case json_error_premature_end_of_input:
+        return "is the line cut off? " JSON_LINES_RULE;
+    default:
+        return JSON_LINES_RULE;
+    }
+}
+
 enum status json_lines_next(struct json_lines *lines, bool *more, struct err *err)
 {
     const char *line;
@@ -34,8 +46,8 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | (lines->any_text ? JSON_ALLOW_NUL : 0);
     lines->object = json_loadb(line, n, flags, &problem);
     if (!lines->object)
-        return err_set(err, STATUS_CORRUPT, "%s: line %" PRIu64 " column %d: %s (" JSON_LINES_RULE ")",
-                       lines->path, lines->line, problem.column, problem.text);
+        return err_set(err, STATUS_CORRUPT, "%s: line %" PRIu64 " column %d: %s (%s)", lines->path,
+                       lines->line, problem.column, problem.text, remedy(&problem));
     *more = true;
     return STATUS_OK;
 }

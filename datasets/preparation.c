@@ -234,7 +234,7 @@ static enum status encode_plain(struct encoding *e, const struct text_piece *pie
     return e->crew ? encode_parts(e, piece, ends, err) : encode_here(e, piece, 0, piece->n, ends, err);
 }
 
-/* A line of JSONL ends somehow: without such a token, with a line feed. */
+/* Without an end token, a line feed separates the lines of JSONL. */
 static enum status encode_text(void *context, const struct text_piece *piece, struct err *err)
 {
     struct encoding *e = context;

@@ -57,6 +57,11 @@ static enum status text_of(const struct json_lines *lines, const char *key, cons
                        lines->path, lines->line);
     *out = json_object_get(lines->object, key);
     if (json_is_string(*out)) return STATUS_OK;
+    if (json_object_get(lines->object, "messages") || json_object_get(lines->object, "prompt"))
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: line %" PRIu64 ": has no \"%.60s\" but a conversation (set data.format = "
+                       "instructions)",
+                       lines->path, lines->line, key);
     list_keys(lines->object, keys, sizeof keys);
     return err_set(err, STATUS_CORRUPT,
                    "%s: line %" PRIu64 ": %s \"%.60s\"%s (set data.text_column, or --text-key, to the key of "
@@ -126,19 +131,18 @@ static size_t last_cut(const struct visiting *v, const char *text, size_t n)
     return 0;
 }
 
-static enum status too_long(const struct visiting *v, const char *text, size_t n)
+static enum status too_long(const struct visiting *v)
 {
-    uint64_t line = v->piece.line + 1;
-    bool lines = v->piece.is_line || v->reading->conversations;
-    for (const char *at = text; !lines && (at = memchr(at, '\n', n - (size_t)(at - text))); at++) line++;
-    if (v->whole && !lines)
-        return err_set(v->err, STATUS_FAILED,
-                       "%s: holds more than %d MiB, and this tokenizer encodes a text as a whole (decompress "
-                       "it, or name smaller files)",
-                       v->piece.path, TEXT_PIECE_MAX >> 20);
-    return err_set(v->err, STATUS_CORRUPT,
-                   "%s: line %" PRIu64 ": is longer than %d MiB (decompress the file%s)", v->piece.path, line,
-                   TEXT_PIECE_MAX >> 20, lines ? ", or shorten the line" : "");
+    const struct text_piece *p = &v->piece;
+    int most = TEXT_PIECE_MAX >> 20;
+    if (p->is_line || v->reading->conversations)
+        return err_set(v->err, STATUS_CORRUPT,
+                       "%s: line %" PRIu64 ": is longer than %d MiB (shorten it, or decompress the file)",
+                       p->path, p->line + 1, most);
+    return err_set(v->err, STATUS_CORRUPT, "%s: holds %d MiB %s (decompress the file%s)", p->path, most,
+                   v->whole ? "or more, and this tokenizer encodes a text as a whole"
+                            : "of text without a line end where it may be cut",
+                   v->whole ? ", or name smaller ones" : "");
 }
 
 /* Visits n bytes, up to a cut or the end. */
@@ -179,7 +183,7 @@ static enum status visit_compressed(struct visiting *v)
             v->piece.before = after;
             memmove(text, text + cut, held -= cut);
         } else if (capacity >= TEXT_PIECE_MAX) {
-            status = too_long(v, text, held);
+            status = too_long(v);
         } else {
             char *more = realloc(text, 2 * capacity);
             if (!more) status = err_no_memory(v->err, "reading %s", v->piece.path);
@@ -208,6 +212,16 @@ static enum status refuse_empty(const struct inputs *texts, size_t first, size_t
                    count > 1 ? "and the other files are all" : "is");
 }
 
+static void begin_file(struct visiting *v, const char *path, bool lines)
+{
+    v->piece = (struct text_piece){.path = path,
+                                   .is_line = lines,
+                                   .ends = lines,
+                                   .before = v->piece.before,
+                                   .after = v->piece.before,
+                                   .total = v->piece.total};
+}
+
 enum status text_pieces_each(const struct inputs *texts, size_t first, size_t count,
                              const struct text_reading *reading, bool whole, text_visitor visit,
                              void *context, struct err *err)
@@ -218,20 +232,12 @@ enum status text_pieces_each(const struct inputs *texts, size_t first, size_t co
                          .visit = visit,
                          .context = context,
                          .err = err};
-    uint64_t before = size_of(texts, 0, first);
     enum status status = STATUS_OK;
     v.piece.total = size_of(texts, 0, texts->count);
+    v.piece.before = size_of(texts, 0, first);
     for (size_t i = first; !status && i < first + count; i++) {
-        const char *path = texts->paths[i];
-        bool lines = text_pieces_are_lines(path, v.reading);
-        v.piece = (struct text_piece){.path = path,
-                                      .is_line = lines,
-                                      .ends = lines,
-                                      .before = before,
-                                      .after = before,
-                                      .total = v.piece.total};
-        status = text_file_compressed(path) ? visit_compressed(&v) : visit_plain(&v);
-        before = v.piece.before;
+        begin_file(&v, texts->paths[i], text_pieces_are_lines(texts->paths[i], v.reading));
+        status = text_file_compressed(v.piece.path) ? visit_compressed(&v) : visit_plain(&v);
     }
     return status || v.any ? status : refuse_empty(texts, first, count, err);
 }
@@ -239,21 +245,12 @@ enum status text_pieces_each(const struct inputs *texts, size_t first, size_t co
 enum status text_pieces_of_files(const struct inputs *texts, text_visitor visit, void *context,
                                  struct err *err)
 {
-    uint64_t before = 0, total = size_of(texts, 0, texts->count);
+    struct visiting v = {.visit = visit, .context = context, .err = err};
     enum status status = STATUS_OK;
+    v.piece.total = size_of(texts, 0, texts->count);
     for (size_t i = 0; !status && i < texts->count; i++) {
-        struct file_map map = {0};
-        if ((status = file_map_open(texts->paths[i], &map, err))) return status;
-        struct text_piece piece = {.path = texts->paths[i],
-                                   .text = (const char *)map.data,
-                                   .n = map.size,
-                                   .ends = true,
-                                   .before = before,
-                                   .after = before + map.size,
-                                   .total = total};
-        status = visit(context, &piece, err);
-        before = piece.after;
-        file_map_close(&map);
+        begin_file(&v, texts->paths[i], false);
+        status = visit_plain(&v);
     }
-    return status || before ? status : refuse_empty(texts, 0, texts->count, err);
+    return status || v.any ? status : refuse_empty(texts, 0, texts->count, err);
 }

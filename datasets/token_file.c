@@ -43,7 +43,7 @@ static bool is_checksum(const char *word)
     return strlen(word) == 16 && strspn(word, "0123456789abcdef") == 16;
 }
 
-/* Without a list there are none. */
+/* A sidecar without a list has no sources. */
 static bool copy_sources(const json_t *list, struct token_file *file)
 {
     size_t count = json_array_size(list), i;

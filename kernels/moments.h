@@ -42,9 +42,9 @@ static inline size_t moment_bytes(size_t n)
 
 /* ---- on the host, for checkpoints ---- */
 
-/* blocks (moment_blocks(n)) of x (n), which begins at a block; has_sign: of a first moment. They may be in
- * the memory of x. x has no NaN: an update that is not finite is skipped. An infinite scale becomes the
- * largest finite number. */
+/* blocks (moment_blocks(n)) of x (n), which begins at a block; has_sign: of a first moment. From 65
+ * elements on they may be in the memory of x. x has no NaN: an update that is not finite is skipped. An
+ * infinite scale becomes the largest finite number. */
 void moments_encode(struct moment_block *blocks, const float *x, size_t n, bool has_sign);
 
 /* x (n), from element `first` of the blocks on. */

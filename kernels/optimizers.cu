@@ -129,7 +129,7 @@ static struct moment_values moment_values_of(bool has_sign)
     return values;
 }
 
-/* These values and half way between them, in shared memory. */
+/* The values of the codes and the bounds between neighbours, in shared memory. */
 struct moment_table {
     shared_pointer<float> values, bounds;
     int zero;

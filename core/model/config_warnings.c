@@ -26,6 +26,10 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.documents = packed has no effect with data.format = %s, which packs its rows anyway",
                  data_format_word(config->data.format));
+    if (config->data.end_token >= 0 && config->data.documents != DOCUMENTS_PACKED)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "data.end_token = %lld has no effect without data.documents = packed",
+                 (long long)config->data.end_token);
     if (config->train.schedule != SCHEDULE_CONSTANT && config->train.warmup_steps > config->train.total_steps)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.warmup_steps = %lld is longer than the run of %lld step%s: the rate never reaches "

@@ -83,7 +83,8 @@ size_t plan_slice_most(const struct plan_input *in)
 
 size_t plan_slice_run(const struct plan_input *in, size_t at, size_t n, int *owner)
 {
-    *owner = 0;
+    *owner = (int)(at / slice_elements(in->model->elements, in->ranks)); /* it, or one near it */
+    while (plan_slice(in, *owner).begin > at) --*owner;
     while (plan_slice(in, *owner).end <= at) ++*owner;
     size_t left = plan_slice(in, *owner).end - at;
     return n < left ? n : left;

@@ -106,8 +106,9 @@ static bool next_run(const struct model *model, size_t *i, int step, struct choi
     return in;
 }
 
-/* Exchanges a run piece by piece: its gradients, or its weights for computing. Where slices are not of one
- * length, no piece is in two of them: it is then a slice, at the place that the owner's has among such. */
+/* Exchanges a run piece by piece: its gradients, or its weights for computing. With Muon slices differ in
+ * length: each piece lies in one slice, and is passed as if all slices were as long as the piece, so that its
+ * owner's is the piece. */
 static void travel(struct network *net, struct run run, bool gradients)
 {
     struct exchange *x = &net->exchange;
@@ -149,7 +150,7 @@ static void send(struct network *net, enum sort sort, int place, int end)
         travel(net, run, true);
 }
 
-/* The same of matrices that have not been sent. */
+/* Sends the matrices used from `place` on that have not been sent. */
 static void send_matrices(struct network *net, int place)
 {
     if (overlaps(net)) take_turn(net);

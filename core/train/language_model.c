@@ -74,48 +74,30 @@ static enum status check_labels(const struct language_model *m, enum task_part n
         c->data.padding, sequences, sequences == 1 ? "" : "s", where);
 }
 
-/* The id of the token that ends documents. */
-static enum status find_end(const struct language_model *m, uint32_t *end, struct err *err)
+/* Opens source `i`, which is `corpus`, of a part and of the one that holds out `fraction` of it. */
+static enum status open_source(const struct config *c, const struct corpus *corpus, int i, double fraction,
+                               enum shuffle shuffle, struct part *part, struct part *held, struct err *err)
 {
-    const struct config *c = m->base.config;
-    const struct tokenizer *tokenizer = m->base.corpus->tokenizer;
-    int64_t id = c->data.end_token >= 0 ? c->data.end_token : tokenizer ? tokenizer_end(tokenizer) : -1;
-    *end = (uint32_t)id;
-    if (id >= 0) return STATUS_OK;
-    return err_set(err, STATUS_USAGE,
-                   "data.documents = packed: %s, so documents cannot be found (name the id of the token that "
-                   "ends them: data.end_token)",
-                   tokenizer ? "the tokenizer has no token for the end of a text"
-                             : "the tokenizer of the token files is not known");
-}
-
-/* Opens source `i` of both parts, or of the training part alone if nothing is held out of it. `corpus` is
- * that source. */
-static enum status open_source(struct language_model *m, const struct corpus *corpus, int i, bool holds,
-                               struct part *train, struct part *held, struct err *err)
-{
-    const struct config *c = m->base.config;
-    double fraction = holds ? c->data.val_fraction : 0;
     int T = (int)c->train.seq_len;
     uint64_t seed = (uint64_t)c->train.seed;
     uint32_t end;
     enum status status;
     if (c->data.documents == DOCUMENTS_PACKED) {
-        struct document_rows *a = &train->documents[i], *b = &held->documents[i];
-        status = find_end(m, &end, err);
+        struct document_rows *a = &part->documents[i], *b = &held->documents[i];
+        status = documents_end(corpus, c->data.end_token, &end, err);
         if (!status)
-            status = document_rows_open(corpus, end, c->data.val_split, fraction, T, seed, c->data.shuffle,
+            status = document_rows_open(corpus, end, c->data.val_split, fraction, T, seed, shuffle,
                                         c->data.padding, a, b, err);
         if (status) return status;
-        train->batches[i] = document_rows_source(a);
+        part->batches[i] = document_rows_source(a);
         held->batches[i] = document_rows_source(b);
         return STATUS_OK;
     }
-    struct split *a = &train->splits[i], *b = &held->splits[i];
-    status = split_corpus(corpus, c->data.val_split, fraction, T, seed, c->data.shuffle, a, b, err);
+    struct split *a = &part->splits[i], *b = &held->splits[i];
+    status = split_corpus(corpus, c->data.val_split, fraction, T, seed, shuffle, a, b, err);
     if (status) return status;
     a->padding = b->padding = c->data.padding;
-    train->batches[i] = split_source(a);
+    part->batches[i] = split_source(a);
     held->batches[i] = split_source(b);
     return STATUS_OK;
 }
@@ -129,43 +111,40 @@ static void close_part(struct part *part)
     mixture_close(&part->mixture);
 }
 
-/* Names the source in what is wrong with it. */
-static enum status explain(const struct corpus *corpus, int source, struct err *err)
+/* Opens all sources of a corpus. */
+static enum status open_sources(const struct config *c, const struct corpus *corpus, double fraction,
+                                enum shuffle shuffle, struct part *part, struct part *held, struct err *err)
 {
-    if (!corpus->source_count) return err->status;
-    return err_prefix(err, "%s, a source of the mixture", corpus->sources[source].name);
-}
-
-static int count_sources(const struct corpus *corpus)
-{
-    return corpus->source_count ? (int)corpus->source_count : 1;
-}
-
-/* Without separate validation data, each source holds out a part of itself. */
-static enum status open_sources(struct language_model *m, struct err *err)
-{
-    const struct corpus *corpus = m->base.corpus, *own = corpus->validation;
-    struct part *train = &m->parts[TASK_TRAINING], *held = &m->parts[TASK_VALIDATION],
-                *again = own ? calloc(1, sizeof *again) : NULL; /* the first source, for each of the others */
-    enum status status = own && !again ? err_no_memory(err, "the batches") : STATUS_OK;
-    for (int i = 0; !status && i < count_sources(corpus); i++) {
+    enum status status = STATUS_OK;
+    part->count = corpus->source_count ? (int)corpus->source_count : 1;
+    part->of = corpus->sources;
+    for (int i = 0; !status && i < part->count; i++) {
         struct corpus source = corpus_of_source(corpus, (size_t)i);
-        status = open_source(m, &source, i, !own, train, own ? again : held, err);
-        if (status && err) explain(corpus, i, err);
+        status = open_source(c, &source, i, fraction, shuffle, part, held, err);
+        if (status && part->of) err_prefix(err, "%s, a source of the mixture", part->of[i].name);
     }
-    for (int i = 0; !status && own && i < count_sources(own); i++) {
-        struct corpus source = corpus_of_source(corpus, 0), validation = corpus_of_source(own, (size_t)i);
-        source.validation = &validation;
-        close_part(again);
-        status = open_source(m, &source, i, false, again, held, err);
-        if (status && err) explain(own, i, err);
+    return status;
+}
+
+/* Without separate validation data, each source holds out a part of itself. Separate data is read in the
+ * order of its files; documents of it in random order, since the first of them in packed rows are the
+ * longest. */
+static enum status open_parts(struct language_model *m, struct err *err)
+{
+    const struct config *c = m->base.config;
+    const struct corpus *corpus = m->base.corpus, *own = corpus->validation;
+    struct part *train = &m->parts[TASK_TRAINING], *held = &m->parts[TASK_VALIDATION];
+    enum shuffle order = c->data.documents == DOCUMENTS_PACKED ? SHUFFLE_RANDOM : SHUFFLE_NONE;
+    if (own) {
+        struct part none = {0};
+        enum status status = open_sources(c, corpus, 0, c->data.shuffle, train, &none, err);
+        if (status) return status;
+        status = open_sources(c, own, 0, order, held, &none, err);
+        return status ? err_prefix(err, "data.val") : STATUS_OK;
     }
-    train->count = count_sources(corpus);
-    held->count = count_sources(own ? own : corpus);
-    train->of = corpus->sources;
-    held->of = own ? own->sources : corpus->sources;
-    if (again) close_part(again);
-    free(again);
+    enum status status = open_sources(c, corpus, c->data.val_fraction, c->data.shuffle, train, held, err);
+    held->count = train->count;
+    held->of = train->of;
     return status;
 }
 
@@ -176,22 +155,28 @@ static enum status mix(struct language_model *m, enum task_part number, struct e
     struct part *part = &m->parts[number];
     const struct batch_source *sources = part->batches;
     double weights[MIXTURE_SOURCES_MAX];
+    uint64_t most = (uint64_t)(c->eval.batches * c->train.batch_size); /* of an evaluation; 0: all */
     enum status status = STATUS_OK;
     for (int i = 0; i < part->count; i++) weights[i] = part->of ? part->of[i].weight : 1;
     m->base.sources[number] = sources[0];
     if (!part->of || !sources[0].rows) return STATUS_OK; /* nothing is held out */
+    if (number == TASK_VALIDATION && most && most < (uint64_t)part->count)
+        return err_set(err, STATUS_USAGE,
+                       "eval.batches = %" PRId64 ": with train.batch_size = %" PRId64
+                       " an evaluation has %" PRIu64 " rows, fewer than the %d sources of validation data "
+                       "(raise eval.batches)",
+                       c->eval.batches, c->train.batch_size, most, part->count);
     if (number == TASK_TRAINING)
         status = mixture_open_training(sources, weights, part->count, &part->mixture, err);
     else
-        mixture_open_validation(sources, weights, part->count,
-                                (uint64_t)(c->eval.batches * c->train.batch_size), &part->mixture);
+        mixture_open_validation(sources, weights, part->count, most, &part->mixture);
     if (!status) m->base.sources[number] = mixture_batches(&part->mixture);
     return status ? err_prefix(err, "data.train") : STATUS_OK;
 }
 
 static enum status open_text(struct language_model *m, struct err *err)
 {
-    enum status status = open_sources(m, err);
+    enum status status = open_parts(m, err);
     for (int number = 0; !status && number < 2; number++) {
         struct part *part = &m->parts[number];
         for (int i = 0; !status && m->base.config->data.padding >= 0 && i < part->count; i++)
@@ -330,7 +315,7 @@ static struct measures lm_measure(const struct task_data *data)
     for (int s = 0; s < (part->count ? part->count : 1); s++) {
         const struct judged *judged = &m->judged[s];
         double weight = part->of ? part->of[s].weight : 1, mean = judged->sum / fmax(1, judged->labels);
-        if (part->of && !judged->labels) mean = NAN; /* eval.batches did not reach the source */
+        if (part->of && !judged->labels) mean = NAN; /* all that it was judged on is padding */
         if (part->of) measures.of[measures.count++] = (struct measure){m->names[s], mean};
         if (part->of && !judged->labels) continue;
         sum += weight * mean;

@@ -177,8 +177,8 @@ static size_t snapshot_bytes(const struct trainer *t, enum buffer snapshot, size
                   : elements * sizeof(float);
 }
 
-/* What the slices of all but rank 0 have of the elements `with` goes from `mine` to the snapshot of rank 0,
- * which has its own there already. */
+/* Ranks other than 0 send their part of the elements `with` from `mine` to rank 0's snapshot, which has its
+ * own part already. */
 static void gather_slices(struct trainer *t, enum buffer snapshot, struct slice with, const void *mine)
 {
     struct network *net = &t->network;

@@ -5,8 +5,8 @@
 #     ANNEAL_BENCH_MINUTES    of training, evaluations not counted (default 3)
 #     ANNEAL_BENCH_SEEDS      how many (default 3)
 #
-# A run has as many steps as fit into the minutes at the speed that is measured first, so that its schedule ends with them, and
-# the result does not depend on what else the machine does.
+# A run has as many steps as fit into the minutes, so that its schedule ends with them. The speed of all recipes is measured
+# first, so that the losses do not depend on what else the machine does after that.
 
 RECIPES=(
     "adamw, cosine|--train.learning_rate=3e-3"
@@ -20,24 +20,28 @@ RECIPES=(
 )
 
 part_recipe() {
-    local minutes=${ANNEAL_BENCH_MINUTES:-3} seeds=${ANNEAL_BENCH_SEEDS:-3} entry name seed steps settings step_ms optimizer
+    local minutes=${ANNEAL_BENCH_MINUTES:-3} seeds=${ANNEAL_BENCH_SEEDS:-3} entry seed loss i optimizer settings step_ms=()
+    for entry in "${RECIPES[@]}"; do
+        optimizer=adamw # `bench step` has others as its defaults
+        [[ $entry != *=quick* ]] || optimizer=muon
+        read -ra settings <<<"${entry#*|}"
+        step_ms+=("$("$build/anneal" bench step --json --model.preset=shakespeare --model.vocab_size=2048 \
+            --train.precision=auto --train.optimizer=$optimizer "${settings[@]}" 2>"$scratch/log" | number step_ms)")
+        [ -n "${step_ms[-1]}" ] || { failed "anneal bench step: $(tail -n 1 "$scratch/log")" && return; }
+    done
     echo "| preset shakespeare on kjv, $minutes minutes | step | steps | validation loss | of the seeds |"
     echo "| --- | --- | --- | --- | --- |"
-    for entry in "${RECIPES[@]}"; do
-        name=${entry%%|*}
-        read -ra settings <<<"${entry#*|}"
-        optimizer=adamw # `bench step` has others as its defaults
-        [[ ${settings[*]} != *=quick* ]] || optimizer=muon
-        step_ms=$("$build/anneal" bench step --json --model.preset=shakespeare --model.vocab_size=2048 --train.precision=auto \
-            --train.optimizer=$optimizer "${settings[@]}" 2>"$scratch/log" | number step_ms)
-        [ -n "$step_ms" ] || { failed "anneal bench step: $(tail -n 1 "$scratch/log")" && return; }
-        steps=$(awk -v ms="$step_ms" -v minutes="$minutes" 'BEGIN { printf "%.0f", minutes * 60e3 / ms }')
+    for i in "${!RECIPES[@]}"; do
+        read -ra settings <<<"${RECIPES[i]#*|}"
+        settings+=("--train.total_steps=$(awk -v ms="${step_ms[i]}" -v minutes="$minutes" \
+            'BEGIN { printf "%.0f", minutes * 60e3 / ms }')")
         : >"$scratch/losses"
         for ((seed = 1; seed <= seeds; seed++)); do
-            train_recipe "recipe-$seed" "--train.total_steps=$steps" "--train.seed=$seed" "${settings[@]}" >>"$scratch/losses" ||
-                { failed "anneal train: $(tail -n 1 "$scratch/log")" && return; }
+            loss=$(train_recipe "recipe-$seed" "--train.seed=$seed" "${settings[@]}")
+            [ -n "$loss" ] || { failed "anneal train: $(tail -n 1 "$scratch/log")" && return; }
+            echo "$loss" >>"$scratch/losses"
         done
-        sort -n "$scratch/losses" | awk -v name="$name" -v ms="$step_ms" -v steps="$steps" '
+        sort -n "$scratch/losses" | awk -v name="${RECIPES[i]%%|*}" -v ms="${step_ms[i]}" -v steps="${settings[-1]#*=}" '
             { sum += $1; loss[NR] = $1 }
             END { printf "| %s | %.0f ms | %d | %.3f | %.3f–%.3f |\n", name, ms, steps, sum / NR, loss[1], loss[NR] }'
     done

@@ -185,7 +185,7 @@ TEST_CASE(a_corpus_too_short_for_blocks_is_an_error_with_the_numbers)
     n->corpus.tokens = 10;
     assert_int_equal(split_corpus(&n->corpus, VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE, &train, &held, &err),
                      STATUS_USAGE);
-    assert_non_null(strstr(err.text, "10 training tokens"));
+    assert_non_null(strstr(err.text, "10 tokens"));
     n->file[0].count = n->corpus.tokens = 5 * T + 3;
     assert_ok(split_corpus(&n->corpus, VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE, &train, &held, &err), &err);
     assert_int_equal(train.sequences, 4);

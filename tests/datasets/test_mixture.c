@@ -173,8 +173,8 @@ static const char *value_of(const char *format, const char *folder)
 
 static const char *make_files(void)
 {
-    static const char *const names[] = {"books/a.txt", "books/b.txt", "code/c.c",  "code/d.c",
-                                        "a:0.5",       "one,two",     "books.txt", "code.jsonl.gz"};
+    static const char *const names[] = {"books/a.txt", "books/b.txt", "code/c.c",      "code/d.c", "a:0.5",
+                                        "one,two",     "books.txt",   "code.jsonl.gz", "ema.txt"};
     const char *folder = scratch_path("mixed");
     char path[PATH_MAX];
     struct err err = {0};
@@ -197,6 +197,8 @@ TEST_CASE(names_may_have_weights)
     assert_string_equal(listed(value_of("@/a:0.5", folder)), "texts"); /* a file of this name */
     assert_string_equal(listed(value_of("@/a:0.5 : 2", folder)), "texts a_0=2:0+1");
     assert_string_equal(listed(value_of("@/one,two", folder)), "texts");
+    /* val_loss_ema is the loss of averaged weights */
+    assert_string_equal(listed(value_of("@/ema.txt : 1", folder)), "texts source=1:0+1");
 }
 
 TEST_CASE(weights_that_mean_nothing_are_refused)
@@ -212,7 +214,7 @@ TEST_CASE(weights_that_mean_nothing_are_refused)
         {"@/books : 1, @/code", "code: has no weight, but other names have"},
         {"@/books : 1, @/nothing : 1", "nothing: no such file, folder or recipe"},
         {"@/books : much", "the weight of a source is a number"},
-        {"@/books : 1, @/books/a.txt : 1", "a.txt: is listed twice"},
+        {"@/books : 1, @/books/a.txt : 1", "a.txt: is listed twice, in the sources books and a"},
     };
     const char *folder = make_files();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

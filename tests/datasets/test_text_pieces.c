@@ -150,7 +150,7 @@ static struct survey survey(const char *path, enum status wanted, const char *wo
     return s;
 }
 
-TEST_CASE(memory_does_not_grow_with_what_a_file_expands_to)
+TEST_CASE(pieces_stay_small_whatever_a_file_expands_to)
 {
     enum { LINES = 20000000 };
     char *text = malloc(2 * (size_t)LINES);
@@ -166,7 +166,9 @@ TEST_CASE(memory_does_not_grow_with_what_a_file_expands_to)
     struct survey s = survey(lines, STATUS_OK, "");
     assert_int_equal(s.bytes, 2 * (uint64_t)LINES);
     assert_true(s.largest <= TEXT_PIECE);
-    assert_int_equal(survey(line, STATUS_CORRUPT, "line 1: is longer than 256 MiB").pieces, 0);
+    assert_int_equal(
+        survey(line, STATUS_CORRUPT, "holds 256 MiB of text without a line end where it may be cut").pieces,
+        0);
 }
 
 /* ---- JSONL ---- */
@@ -270,7 +272,7 @@ TEST_CASE(lines_that_are_no_documents_are_refused_by_their_number)
     static const struct {
         const char *lines, *words;
     } cases[] = {
-        {"{\"text\": \"a\"}\n{\"text\": \"b\"\n", "line 2 column"},
+        {"{\"text\": \"a\"}\n{\"text\": \"b\"", "is the line cut off?"},
         {"{\"text\": \"a\"}\n\nhello\n", "line 3 column"},
         {"{\"text\": \"a\"}\n[1]\n", "line 2: is not an object"},
         {"{\"body\": \"a\", \"id\": 1}\n",
@@ -278,7 +280,9 @@ TEST_CASE(lines_that_are_no_documents_are_refused_by_their_number)
          "key of the text; the line has body, id)"},
         {"{}\n", "line 1: has no \"text\""},
         {"{\"text\": \"a\"}\n{\"text\": 7}\n", "line 2: its \"text\" is not a string"},
-        {"{\"text\": \"a\"}\n{\"text\": \"\xff\xfe\"}\n", "line 2 column"},
+        {"{\"text\": \"a\"}\n{\"text\": \"\xff\xfe\"}\n", "(JSON is UTF-8; iconv"},
+        {"{\"messages\": []}\n",
+         "line 1: has no \"text\" but a conversation (set data.format = instructions)"},
         {"{\"text\": \"\\ud800\"}\n", "line 1 column"},
         {"\n\n", "is empty: there is nothing to learn from"},
     };
@@ -356,7 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_compressed_text_has_the_tokens_of_the_text_in_it),
-        cmocka_unit_test(memory_does_not_grow_with_what_a_file_expands_to),
+        cmocka_unit_test(pieces_stay_small_whatever_a_file_expands_to),
         cmocka_unit_test(lines_of_jsonl_are_documents_that_end_with_a_token),
         cmocka_unit_test(a_learned_end_is_read_again_as_it_was),
         cmocka_unit_test(without_such_a_token_a_line_ends_with_a_line_feed),

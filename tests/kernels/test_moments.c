@@ -147,7 +147,7 @@ static void any_part_is_decoded_alike(void **state)
 
 /* ---- updates ---- */
 
-/* What an optimizer updates: w (n) with fp32 moments, and with those in 8 bits. */
+/* The weights w (n) with fp32 moments, and with those in 8 bits. */
 struct state {
     size_t n;
     float *w, *m, *v;

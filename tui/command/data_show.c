@@ -80,14 +80,11 @@ static enum status open_rows(struct row *r, struct err *err)
         return status;
     }
     if (c->data.documents == DOCUMENTS_PACKED) {
-        const struct tokenizer *tokenizer = r->corpus.tokenizer;
-        int64_t end = c->data.end_token >= 0 ? c->data.end_token : tokenizer ? tokenizer_end(tokenizer) : -1;
-        if (end < 0)
-            return err_set(err, STATUS_USAGE,
-                           "%.200s: the token that ends documents is not known (set data.end_token)",
-                           c->data.train);
-        status = document_rows_open(&r->corpus, (uint32_t)end, c->data.val_split, held, r->T, seed, shuffle,
-                                    c->data.padding, &r->documents, &r->no_documents, err);
+        uint32_t end;
+        status = documents_end(&r->corpus, c->data.end_token, &end, err);
+        if (!status)
+            status = document_rows_open(&r->corpus, end, c->data.val_split, held, r->T, seed, shuffle,
+                                        c->data.padding, &r->documents, &r->no_documents, err);
         r->rows = r->documents.packing.rows;
         return status;
     }

@@ -112,7 +112,8 @@ TEST_CASE(a_recipe_sets_what_is_not_given)
     assert_int_equal(config_finish(&read, NULL), STATUS_OK);
     assert_true(read.train.learning_rate == 3e-4 && read.model.sizes.qk_norm);
 
-    char *text = config_text(&config); /* what a run stores: its values stay where a recipe changes */
+    char *text =
+        config_text(&config); /* as a run stores it, so that a recipe that changes later changes no run */
     config_init(&read);
     assert_int_equal(config_read_effective(&read, text, "run", NULL), STATUS_OK);
     assert_int_equal(config_read_word(&read, "train.optimizer=lion", NULL), STATUS_OK);

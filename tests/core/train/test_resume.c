@@ -219,6 +219,7 @@ TEST_CASE(a_run_goes_on_with_moments_in_8_bits_and_back)
         s.story.leave_at = at;
         if (at > 4) assert_int_equal(config_read_word(&s.config, words[at / 4 % 2], &err), STATUS_OK);
         session_start(&s, at > 4);
+        assert_int_equal(trainer_plan(s.trainer)->input.moments_8bit, at == 8);
         assert_int_equal(session_run(&s), TRAIN_STOPPED);
         assert_int_equal(s.story.step_count, at);
         assert_true(moment_size(&s, "v.model.layers.0.self_attn.o_proj.weight") > 0);

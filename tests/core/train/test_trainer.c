@@ -366,7 +366,7 @@ TEST_CASE(a_corpus_shorter_than_a_sequence_is_refused)
     session_open(&s, "short", NULL, NULL, 17);
     expect_refused(&s, "the corpus is too short");
     session_open(&s, "short", NULL, WORDS("data.val_fraction=0"), 16);
-    expect_refused(&s, "16 training tokens, but one sequence of seq_len 16 needs 17");
+    expect_refused(&s, "16 tokens, but one sequence of seq_len 16 needs 17");
     session_open(&s, "short", NULL, NULL, 169); /* 153 to train on, 16 to validate with */
     expect_refused(&s, "16 validation tokens");
     session_open(&s, "short", NULL, NULL, 0);

@@ -50,7 +50,7 @@ static void a_corpus_shorter_than_a_sequence_gives_both_lengths(void **state)
     struct stage *s = *state;
     stage_write(s->corpus, "seventeen letters", 17);
     expect_refused(s, 2, "--data.val_fraction=0",
-                   "the corpus is too short: 17 training tokens, but one sequence of seq_len 32 needs 33");
+                   "the corpus is too short: 17 tokens, but one sequence of seq_len 32 needs 33");
 }
 
 static void bytes_that_are_not_utf8_are_trained_on(void **state)

@@ -410,7 +410,7 @@ static void what_the_environment_does_to_threads_is_reported_once(void **state)
 }
 
 /* Not for ever, which would take the processors from others; the user's own settings stay. */
-static void waiting_threads_soon_sleep(void **state)
+static void the_wait_policy_is_set_unless_the_user_set_one(void **state)
 {
     const struct stage *s = *state;
     for (int own = 0; own < 2; own++) {
@@ -542,7 +542,7 @@ int main(void)
         STAGE_TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
         STAGE_TEST(a_run_without_a_checkpoint_says_so),
         STAGE_TEST(what_the_environment_does_to_threads_is_reported_once),
-        STAGE_TEST(waiting_threads_soon_sleep),
+        STAGE_TEST(the_wait_policy_is_set_unless_the_user_set_one),
         STAGE_TEST(bound_threads_are_as_many_as_unbound_ones),
         STAGE_TEST(threads_that_openmp_would_save_compute_the_same),
         STAGE_TEST(the_number_of_threads_changes_no_loss),
