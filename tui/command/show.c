@@ -124,7 +124,7 @@ static void show_measures(struct output *o, const struct show *s)
 
 static void show_stopping(struct output *o, const struct show *s)
 {
-    bool off = s->history.stopping_count && s->history.stopping[0].record.patience == 0;
+    bool off = !s->history.stopping_count || s->history.stopping[0].record.patience == 0;
     if (off && !o->json) return;
     if (!o->json && s->run.status == RUN_EARLY_STOPPED)
         output_line(o, "continue", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,

@@ -278,6 +278,11 @@ static void early_stopping_ends_the_run_and_reports_why(void **state)
                  "select group_concat(step || verdict || patience_used || '/' || patience, ' ') "
                  "from early_stopping",
                  "5improved0/2 10waiting1/2 15stop2/2");
+    assert_non_null(strstr(process_output("show", "latest", NULL), "--eval.early_stopping_patience=4"));
+    stage_query(s, "alter table early_stopping rename to elsewhere;"
+                   "create table early_stopping as select * from elsewhere where false");
+    process_output("show", "latest", NULL); /* as after a recording that failed */
+    stage_query(s, "drop table early_stopping; alter table elsewhere rename to early_stopping");
     /* a run with more patience goes on */
     process_run(0, "resume", "latest", "--eval.early_stopping_patience=0", "--progress=none", NULL);
     assert_string_equal(stage_status(), "finished");
