@@ -476,6 +476,10 @@ static enum status check_together(const struct config *c, struct err *err)
     if (c->health.plateau_steps > 0 && c->health.plateau_steps < CONFIG_PLATEAU_STEPS_LEAST)
         return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
                        (long long)c->health.plateau_steps, CONFIG_PLATEAU_STEPS_LEAST);
+    if (c->train.schedule == SCHEDULE_RISING && c->train.learning_rate * c->train.min_lr_factor <= 0)
+        return err_set(err, STATUS_USAGE,
+                       "train.schedule = rising: no rate rises from 0 (set train.learning_rate and "
+                       "train.min_lr_factor above 0)");
     if (c->train.moments == MOMENTS_8BIT && c->train.optimizer == OPTIMIZER_MUON)
         return err_set(err, STATUS_USAGE,
                        "train.moments = 8bit: muon orthogonalises its moment, which must be exact (use adamw "

@@ -30,7 +30,8 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.end_token = %lld has no effect without data.documents = packed",
                  (long long)config->data.end_token);
-    if (config->train.schedule != SCHEDULE_CONSTANT && config->train.warmup_steps > config->train.total_steps)
+    bool warms_up = config->train.schedule != SCHEDULE_CONSTANT && config->train.schedule != SCHEDULE_RISING;
+    if (warms_up && config->train.warmup_steps > config->train.total_steps)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.warmup_steps = %lld is longer than the run of %lld step%s: the rate never reaches "
                  "train.learning_rate",

@@ -39,7 +39,8 @@ struct facts {
     bool trouble;          /* training has to go back to a good checkpoint */
     bool doubtful;         /* the weights may be ruined, see trainer_save.c */
     bool saved;            /* a checkpoint of this step exists or is being written */
-    bool evaluated;        /* the weights are evaluated, or there is no validation data */
+    bool evaluated;        /* the weights are evaluated, or need not be: there is no validation data, or
+                              nobody gets them */
     bool cleared;          /* they are evaluated, and the loss is finite */
     bool patience_used_up; /* of early stopping */
     bool asked;            /* the observer was asked since the last action */

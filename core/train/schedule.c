@@ -26,6 +26,8 @@ double schedule_lr(const struct schedule *schedule, int64_t step)
     double lr = schedule->lr, s = (double)(step > schedule->total ? schedule->total : step);
     double W = (double)schedule->warmup, S = (double)schedule->total;
     if (schedule->kind == SCHEDULE_CONSTANT) return lr;
+    if (schedule->kind == SCHEDULE_RISING)
+        return s + 1 < S ? lr * pow(schedule->lr_min / lr, 1 - s / (S - 1)) : lr;
     if (schedule->kind == SCHEDULE_INVERSE_SQRT) {
         if (W < 1) W = 1;
         return lr * fmin((s + 1) / W, sqrt(W / (s + 1)));

@@ -14,7 +14,9 @@
  * SCHEDULE_INVERSE_SQRT     lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1
  * SCHEDULE_WSD              warm-up, then lr, and in the last D steps lr_min + (lr−lr_min)·d(p) with p =
  * (s−S+D)/D: DECAY_LINEAR 1−p, DECAY_SQRT sqrt(1−p), DECAY_ONE_MINUS_SQRT 1−sqrt(p) (Hu et al., "MiniCPM",
- * 2024; Hägele et al., "Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations", 2024) */
+ * 2024; Hägele et al., "Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations", 2024)
+ * SCHEDULE_RISING           lr_min·(lr/lr_min)^(s/(S−1)), without warm-up (Smith, "Cyclical Learning Rates
+ * for Training Neural Networks", 2017) */
 struct schedule {
     enum schedule_kind kind;
     enum decay_shape shape;

@@ -78,7 +78,8 @@ struct train_setup {
     struct device *device;         /* borrowed */
     const struct corpus *corpus;   /* borrowed */
     const struct world *world;     /* borrowed; NULL: a world of one */
-    const char *checkpoints;       /* folder; made when needed; NULL: none are saved; borrowed */
+    const char *checkpoints;       /* folder; made when needed; borrowed; NULL: none are saved, so
+                                    * that the last weights are worth no evaluation */
     const char *weights;     /* a model's folder to start from; NULL: initialise; borrowed; with adapters
                               * model.from is loaded in any case */
     const char *traces;      /* folder; made when needed; borrowed */

@@ -113,7 +113,7 @@ static const struct facts *gather(struct trainer *t, enum status failure)
     f->trouble = t->trouble >= 0;
     f->doubtful = trainer_weights_are_in_doubt(t);
     f->saved = t->saved_step == t->state.step;
-    f->evaluated = evaluated || !task_examples(t->data, TASK_VALIDATION);
+    f->evaluated = evaluated || !t->setup.checkpoints || !task_examples(t->data, TASK_VALIDATION);
     f->cleared = evaluated && isfinite(t->evaluated_loss);
     f->patience_used_up = patience_is_used_up(t);
     f->failure = failure;
@@ -172,7 +172,9 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
             snprintf(result, size, "%s", err.text);
         break;
     case ORDER_CHECKPOINT:
-        if (trainer_save_now(t, "ordered", &err))
+        if (!t->setup.checkpoints)
+            snprintf(result, size, "refused: this training keeps no checkpoints");
+        else if (trainer_save_now(t, "ordered", &err))
             snprintf(result, size, "%s", err.text);
         else
             snprintf(result, size, "written to checkpoints/step-%" PRId64, t->state.step);
@@ -313,7 +315,7 @@ static enum status save_in_place_of_older(struct trainer *t, struct err *err)
 static enum status save_last(struct trainer *t, const struct decision *end, struct err *err)
 {
     enum status status = trainer_device_status(t, err);
-    if (status || t->saved_step == t->state.step) return status;
+    if (status || t->saved_step == t->state.step || !t->setup.checkpoints) return status;
     if (!end->save && end->outcome != TRAIN_DIVERGED &&
         end->outcome != TRAIN_NOT_FINITE) /* these are reported already */
         trainer_event(

@@ -19,11 +19,16 @@ enum { CHART_ROWS = 12, POINTS = 512 };
 
 /* ---- the schedule ---- */
 
-/* Every schedule rises until its warm-up ends and does not rise after it: the extremes of a range of steps
- * are at its ends or at that step. */
+static bool warms_up(const struct schedule *schedule)
+{
+    return schedule->kind != SCHEDULE_CONSTANT && schedule->kind != SCHEDULE_RISING && schedule->warmup > 0;
+}
+
+/* Every schedule with a warm-up rises until that ends and does not rise after it, and every other one never
+ * changes direction: the extremes of a range of steps are at its ends or at that step. */
 static int64_t peak_step(const struct schedule *schedule)
 {
-    return schedule->warmup > 0 ? schedule->warmup - 1 : 0;
+    return warms_up(schedule) ? schedule->warmup - 1 : 0;
 }
 
 size_t schedule_points(const struct config *config, struct series_point *points, size_t most)
@@ -51,10 +56,9 @@ size_t schedule_points(const struct config *config, struct series_point *points,
 size_t schedule_moments(const struct config *config, struct schedule_moment moments[SCHEDULE_MOMENTS_MAX])
 {
     struct schedule schedule = schedule_of(config);
-    bool warms = schedule.kind != SCHEDULE_CONSTANT && schedule.warmup > 1;
     struct schedule_moment all[] = {
         {0, 0, "the first step"},
-        {warms ? peak_step(&schedule) : 0, 0, "the end of the warm-up"},
+        {peak_step(&schedule), 0, "the end of the warm-up"},
         {schedule.total / 2, 0, "half of the run"},
         {schedule.total - 1, 0, "the last step"},
     };
@@ -112,7 +116,7 @@ static enum status print_chart(const struct config *c, struct err *err)
                           .cursor = -1,
                           .best_step = -1};
     chart.trace[0].count = schedule_points(c, points, POINTS);
-    return output_chart(&chart, CHART_ROWS, NULL, err);
+    return output_chart(&chart, CHART_ROWS, err);
 }
 
 /* Prints totals of a complete run. */

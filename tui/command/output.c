@@ -312,7 +312,7 @@ void output_run(struct json_out *json, const struct run_info *run)
     json_out_text(json, "tags", run->tags);
 }
 
-enum status output_chart(const struct chart *chart, int rows, const char *axis, struct err *err)
+enum status output_chart(const struct chart *chart, int rows, struct err *err)
 {
     struct grid grid = {0};
     char row[OUTPUT_CHART_W * 4 + 1];
@@ -321,8 +321,7 @@ enum status output_chart(const struct chart *chart, int rows, const char *axis, 
     grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
     chart_draw(&grid, (struct rect){0, 0, OUTPUT_CHART_W, rows}, chart);
     putchar('\n');
-    for (int y = 0; y < rows - (axis != NULL); y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
-    if (axis) printf("%s\n", axis);
+    for (int y = 0; y < rows; y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
     grid_release(&grid);
     return STATUS_OK;
 }

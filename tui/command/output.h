@@ -110,9 +110,8 @@ void output_record(struct output *output, enum store_table table, const void *re
 /* All columns of a run as members of the object that is open. */
 void output_run(struct json_out *json, const struct run_info *run);
 
-/* Prints a chart of OUTPUT_CHART_W columns and `rows` rows on the page, after an empty line. `axis` (NULL:
- * the steps) is the text of its last row. */
-enum status output_chart(const struct chart *chart, int rows, const char *axis, struct err *err);
+/* Prints a chart of OUTPUT_CHART_W columns and `rows` rows on the page, after an empty line. */
+enum status output_chart(const struct chart *chart, int rows, struct err *err);
 
 /* "2026-01-31 12:00:00"; "-" if not a time. Returns buf. */
 char *output_format_time(double when, char *buf, size_t size);

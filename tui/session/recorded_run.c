@@ -95,8 +95,14 @@ void recorded_run_find_tokenizer(const struct recorded_run *run, struct config *
 enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
                                struct err *err)
 {
-    char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX];
+    char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX], checkpoint[PATH_MAX];
     struct config same = *new;
+    if (run->config.train.schedule == SCHEDULE_RISING &&
+        checkpoint_find(run->checkpoints, -1, checkpoint, sizeof checkpoint, NULL) == STATUS_NOT_FOUND)
+        return err_set(err, STATUS_USAGE,
+                       "run %s: was a search for a learning rate, which keeps no weights, so it cannot be %s "
+                       "(search again: %s lr-find)",
+                       run->info.id, how, TEXT_PROGRAM);
     if (new->lora.rank &&*new->model.from) { /* adapters tell by a hash whether it is still their base */
         strcpy(same.model.from, run->config.model.from);
         snprintf(after, sizeof after, "%.400s/config.json", new->model.from);

@@ -28,7 +28,8 @@ void recorded_run_find_tokenizer(const struct recorded_run *run, struct config *
 
 /* Checks that no key on which a checkpoint depends has changed, since that would load other shapes or tokens.
  * The base of adapters may have moved: loading the checkpoint compares its weights.
- * `how`: "resumed". STATUS_USAGE names the key and its old value. */
+ * `how`: "resumed". STATUS_USAGE names the key and its old value, or says that the run keeps no checkpoints.
+ */
 enum status recorded_run_check(const struct recorded_run *run, const struct config *config, const char *how,
                                struct err *err);
 

@@ -270,7 +270,8 @@ static void introduce(struct training_session *s)
     char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160], note[TASK_NOTE_SIZE], full[900];
     if (training_session_unlearned(s, unlearned, sizeof unlearned))
         training_session_event(s, -1, "warning", "%s", unlearned);
-    if (disk_need_warning(s, full, sizeof full)) training_session_event(s, -1, "warning", "%s", full);
+    if (!s->options->probe && disk_need_warning(s, full, sizeof full))
+        training_session_event(s, -1, "warning", "%s", full);
     trainer_note(s->trainer, note, sizeof note);
     if (*note) training_session_event(s, -1, "info", "%s", note);
     int idle_count = config_warnings(c, idle);
@@ -398,8 +399,9 @@ static enum status train(struct training_session *s, struct err *err)
         add_remedy(s, err);
     else
         status = check_outcome(s, outcome, err);
-    enum run_status final = status ? RUN_FAILED : statuses[outcome];
     bool stopped = !status && outcome == TRAIN_STOPPED, by_signal = stopped && interrupt_requested();
+    bool enough = stopped && s->enough && !by_signal && !s->stopping;
+    enum run_status final = status ? RUN_FAILED : enough ? RUN_FINISHED : statuses[outcome];
     bool until = stopped && s->options->until > 0 && step >= s->options->until;
     bool preempted = stopped && (s->out_of_time || interrupt_signal() == SIGUSR1);
     const char *message = status           ? err->text
@@ -407,6 +409,7 @@ static enum status train(struct training_session *s, struct err *err)
                           : preempted      ? "stopped by SIGUSR1"
                           : by_signal      ? "stopped by a signal"
                           : until          ? "stopped by --until"
+                          : enough         ? s->options->probe->why
                                            : "";
     training_session_stop_metrics(s);
     enum status stored = writer_close(s->writer, final, message, &storing);

@@ -39,11 +39,16 @@ struct fork_origin {
     const char *passed_over; /* a sentence about a newer, damaged one of that run; "": there is none */
 };
 
-/* The observer of a training without a run: for training_try, whose `show` may train (trainer_run). */
+/* A watcher that shows nothing. */
+extern const struct training_watcher training_watcher_silent;
+
+/* For a training whose weights nobody wants, only its steps: of training_start, or of training_try, whose
+ * `show` then trains (trainer_run). It saves no checkpoints. */
 struct training_probe {
     void *context;
-    double (*lr_factor)(void *context, int64_t step); /* of the next step's rate; below 0: training ends */
-    void (*step)(void *context, const struct step_record *record);
+    /* false: the training ends early and counts as finished, with `why` as its message */
+    bool (*step)(void *context, const struct step_record *record);
+    const char *why;
 };
 
 struct training_options {
@@ -58,7 +63,7 @@ struct training_options {
     bool wait;                          /* wait for device memory that others hold */
     bool check_allocations;             /* see struct train_setup */
     const struct fork_origin *fork;     /* NULL: none */
-    const struct training_probe *probe; /* of training_try; NULL: makes no step */
+    const struct training_probe *probe; /* NULL: none; training_try then makes no step */
 };
 
 /* Trains a new run, from fresh weights or as a fork. Being stopped by a signal is no error. */

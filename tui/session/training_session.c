@@ -30,9 +30,17 @@ static void on_sample(void *context, const struct sample_record *record)
     s->watcher->sample(s->watcher->context, record);
 }
 
+static void on_tried_step(void *context, const struct step_record *record)
+{
+    struct training_session *s = context;
+    const struct training_probe *probe = s->options->probe;
+    if (probe && !probe->step(probe->context, record)) s->enough = true;
+}
+
 static void on_step(void *context, const struct step_record *record)
 {
     struct training_session *s = context;
+    on_tried_step(s, record);
     writer_step(s->writer, record);
     hook_step(s->hook, record->step);
     s->watcher->step(s->watcher->context, record);
@@ -281,7 +289,7 @@ static bool is_out_of_time(struct training_session *s)
 
 static bool on_leave(void *context)
 {
-    return is_out_of_time(context) || interrupt_requested();
+    return is_out_of_time(context) || ((struct training_session *)context)->enough || interrupt_requested();
 }
 
 static enum status on_owns(void *context, struct err *err)
@@ -301,29 +309,6 @@ void training_session_carry_orders(struct training_session *s)
     s->unanswered_count = 0;
 }
 
-/* ---- a training without a run ---- */
-
-static void on_probed_step(void *context, const struct step_record *record)
-{
-    const struct training_probe *probe = ((struct training_session *)context)->options->probe;
-    probe->step(probe->context, record);
-}
-
-static bool on_probed_order(void *context, int64_t step, struct order *out)
-{
-    struct training_session *s = context;
-    double factor = s->options->probe->lr_factor(s->options->probe->context, step);
-    *out = (struct order){.verb = ORDER_LR_FACTOR, .argument = factor};
-    return factor >= 0 && factor != trainer_state(s->trainer)->lr_factor;
-}
-
-static bool on_probed_leave(void *context)
-{
-    struct training_session *s = context;
-    const struct training_probe *probe = s->options->probe;
-    return interrupt_requested() || probe->lr_factor(probe->context, trainer_state(s->trainer)->step) < 0;
-}
-
 /* ---- the trainer ---- */
 
 enum status training_session_open_trainer(struct training_session *s, struct err *err)
@@ -337,14 +322,14 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .device = s->choice.device,
                                 .corpus = &s->corpus,
                                 .world = s->options->ranks->world,
-                                .checkpoints = s->checkpoints,
+                                .checkpoints = s->options->probe ? NULL : s->checkpoints,
                                 .weights = s->weights,
                                 .traces = s->traces,
                                 .warm_folder = warm_folder,
                                 .progress = s->watcher->progress,
                                 .full = {on_full, s},
                                 .check_allocations = s->options->check_allocations,
-                                .another_device = device_choice_has_another(&s->choice),
+                                .another_device = !s->options->probe && device_choice_has_another(&s->choice),
                                 .until = s->options->until,
                                 .observer = {.context = s,
                                              .reserve = on_reserve,
@@ -367,15 +352,13 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .order_done = on_order_done,
                                              .leave = on_leave,
                                              .owns = on_owns}};
-    if (s->options->probe) {
+    if (s->tries) {
         setup.observer = train_observer_silent;
         setup.observer.context = s;
         setup.observer.reserve = on_reserve;
         setup.observer.used = on_used;
-        setup.observer.step = on_probed_step;
-        setup.observer.next_order = on_probed_order;
-        setup.observer.leave = on_probed_leave;
-        setup.checkpoints = NULL;
+        setup.observer.step = on_tried_step;
+        setup.observer.leave = on_leave;
     }
     status = trainer_open(&setup, &s->trainer, err);
     s->watcher->prepared(s->watcher->context);

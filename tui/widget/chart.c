@@ -257,8 +257,17 @@ static void draw_outliers(struct pen *pen, const struct drawing *d)
     if (d->below) pen_print(pen, STYLE_WARN, 0, " %" PRId64 "%s below \u2193", d->below, more);
 }
 
+/* The number on the axis at a step. */
+static const char *format_place(const struct chart *chart, int64_t step, char buf[32])
+{
+    if (chart->x_scale > 0) return axis_format((double)step / chart->x_scale, buf, 32);
+    snprintf(buf, 32, "%" PRId64, step);
+    return buf;
+}
+
 static void draw_title(const struct drawing *d)
 {
+    char place[32];
     struct grid *grid = d->grid;
     struct rect area = d->area;
     const struct chart *chart = d->chart;
@@ -271,13 +280,13 @@ static void draw_title(const struct drawing *d)
     if (d->y.log) pen_print(&pen, STYLE_DIM, 0, " log");
     if (chart->decay > 0) pen_print(&pen, STYLE_DIM, 0, " ema %g", chart->decay);
     if (chart->cursor >= 0 && !chart->bare)
-        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, " @%" PRId64, chart->cursor);
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, " @%s", format_place(chart, chart->cursor, place));
     pen.end--;
     for (int t = 0; t < chart->trace_count && !chart->bare; t++)
         draw_trace_value(&pen, chart, &chart->trace[t]);
     struct value best = {0x2605, "best", STYLE_BEST, STYLE_DIM, "", ""};
     axis_format(chart_shown(chart, chart->best), best.text, sizeof best.text);
-    snprintf(best.more, sizeof best.more, " @%" PRId64, chart->best_step);
+    snprintf(best.more, sizeof best.more, " @%s", format_place(chart, chart->best_step, place));
     if (chart->best_step >= 0) draw_value(&pen, &best);
     draw_outliers(&pen, d);
     grid_put(grid, pen.x, pen.y, ' ', STYLE_TEXT, 0);

@@ -251,7 +251,7 @@ TEST_CASE(a_bad_value_names_what_is_accepted)
     expect_word_refused("train.optimizer=adam", "must be one of adamw|lion|muon");
     expect_word_refused("train.optimizer=adamw|lion", "must be one of adamw|lion|muon");
     expect_word_refused("train.optimizer=|", "must be one of adamw|lion|muon");
-    expect_word_refused("train.schedule=constant|warmup_constant|cosine|linear|inverse_sqrt|wsd",
+    expect_word_refused("train.schedule=constant|warmup_constant|cosine|linear|inverse_sqrt|wsd|rising",
                         "must be one of");
     expect_word_refused("train.batch_size=0", "a whole number from 1 to 65535");
     expect_word_refused("train.batch_size=4.5", "a whole number from 1 to 65535");

@@ -80,6 +80,16 @@ TEST_CASE(wsd_stays_at_the_peak_and_falls_in_its_last_steps)
     }
 }
 
+TEST_CASE(rising_multiplies_the_rate_by_the_same_factor_up_to_the_peak_in_its_last_step)
+{
+    double factor = pow(10, 1.0 / 10); /* from 0.05 to 0.5 in steps 0 to 10 */
+    for (int64_t s = 0; s <= 10; s++)
+        expect_near(at(SCHEDULE_RISING, 5, 11, s), 0.05 * pow(factor, (double)s));
+    expect_near(at(SCHEDULE_RISING, 5, 11, 10), 0.5);
+    expect_near(at(SCHEDULE_RISING, 5, 11, 12), 0.5);
+    expect_near(at(SCHEDULE_RISING, 0, 1, 0), 0.5);
+}
+
 TEST_CASE(without_warmup_the_first_step_is_at_the_peak)
 {
     for (int k = 0; k < KINDS; k++) expect_near(at(kinds[k], 0, 100, 0), 0.5);
@@ -129,6 +139,7 @@ int main(void)
         cmocka_unit_test(linear_falls_in_equal_steps),
         cmocka_unit_test(inverse_sqrt_peaks_at_the_end_of_the_warmup),
         cmocka_unit_test(wsd_stays_at_the_peak_and_falls_in_its_last_steps),
+        cmocka_unit_test(rising_multiplies_the_rate_by_the_same_factor_up_to_the_peak_in_its_last_step),
         cmocka_unit_test(without_warmup_the_first_step_is_at_the_peak),
         cmocka_unit_test(a_run_inside_its_warmup_never_reaches_the_peak),
         cmocka_unit_test(after_the_last_step_the_value_of_the_end_stays),

@@ -113,6 +113,24 @@ TEST_CASE(without_validation_tokens_nothing_is_evaluated)
     session_close(&s);
 }
 
+/* Nobody gets the last weights, so they are not evaluated either. */
+TEST_CASE(without_a_folder_for_checkpoints_only_the_steps_count)
+{
+    struct session s;
+    struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
+    session_open(&s, "no-folder", NULL, WORDS("checkpoint.every=5"), 900);
+    s.story.orders = script;
+    free(s.folder);
+    s.folder = NULL;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.step_count, 12);
+    assert_int_equal(s.story.eval_count, 0);
+    assert_int_equal(s.story.checkpoint_count, 0);
+    assert_non_null(strstr(s.story.results[1], "refused: this training keeps no checkpoints"));
+    session_close(&s);
+}
+
 TEST_CASE(samples_continue_the_prompt_and_checkpoints_come_when_due)
 {
     struct session s;
@@ -523,6 +541,7 @@ int main(void)
         cmocka_unit_test(epochs_end_with_an_evaluation),
         cmocka_unit_test(the_same_batches_are_evaluated_every_time),
         cmocka_unit_test(without_validation_tokens_nothing_is_evaluated),
+        cmocka_unit_test(without_a_folder_for_checkpoints_only_the_steps_count),
         cmocka_unit_test(samples_continue_the_prompt_and_checkpoints_come_when_due),
         cmocka_unit_test(orders_take_effect_at_the_step_they_were_given),
         cmocka_unit_test(a_pause_holds_the_run_until_it_is_continued),

@@ -1,5 +1,6 @@
 /* anneal lr-find: its rates and losses, its suggestion, what it leaves behind, and bad input. */
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,9 +54,70 @@ static void the_page_has_a_chart_and_the_curve_is_csv(void **state)
     assert_non_null(strstr(page, " train.learning_rate = "));
     assert_non_null(strstr(page, ", a tenth of the rate of the lowest loss\n"));
     assert_non_null(strstr(page, "loss by learning rate"));
-    assert_non_null(strstr(page, "1e-05"));
+    assert_non_null(strstr(page, " 1e-5    ")); /* an axis of rates */
     char *csv = stage_read(path);
     assert_memory_equal(csv, "step,lr,loss,smoothed_loss\n0,", 29);
+}
+
+static const char *text(json_t *json, const char *name)
+{
+    return json_string_value(json_object_get(json, name));
+}
+
+/* It has all steps of the curve, and nothing that costs time or disk beside them. */
+static void a_search_with_a_name_is_kept_as_a_run(void **state)
+{
+    struct stage *s = *state;
+    json_t *json =
+        stage_json(process_output("lr-find", s->config, "--from=1e-5", "--to=4", "--steps=60", "--name=rates",
+                                  "--json", "--train.schedule=wsd", "--train.decay_steps=40", NULL));
+    json_t *points = json_object_get(json, "points"), *run = json_array_get(stage_runs(), 0), *point;
+    size_t k;
+    assert_string_equal(text(run, "run"), text(json, "run"));
+    assert_string_equal(text(run, "name"), "rates");
+    assert_string_equal(text(run, "status"), "finished");
+    assert_string_equal(text(run, "tags"), "lr-find");
+    struct history history = history_of("rates");
+    assert_true(history.count >= (int64_t)json_array_size(points));
+    json_array_foreach(points, k, point)
+    {
+        double loss, rate;
+        assert_int_equal(sscanf(history.steps[k].values, "%lf,%lf", &loss, &rate), 2);
+        assert_true(loss == number(point, "loss") && rate == number(point, "lr"));
+    }
+    stage_expect(s,
+                 "select (select count(*) from evals), (select count(*) from samples), "
+                 "(select count(*) from checkpoints)",
+                 "0|0|0");
+    stage_expect(s, "select value from params where name = 'train.schedule'", "rising");
+    assert_non_null(
+        strstr(process_output("lr-find", s->config, "--from=1e-5", "--to=4", "--name=rates", NULL),
+               "The steps are kept as run "));
+    assert_int_equal(stage_count_runs(), 2); /* a name may be used again, as with train */
+    assert_non_null(strstr(process_output("compare", text(json, "run"), "rates", NULL), "final loss"));
+    process_output("show", "rates", NULL);
+    static const char *const commands[] = {"resume", "fork"};
+    for (int i = 0; i < 2; i++)
+        process_expect_sentence(process_run(2, commands[i], "rates", NULL),
+                                "was a search for a learning rate, which keeps no weights");
+    process_expect_sentence(process_run(2, "lr-find", s->config, "--name=latest", NULL), "another name");
+    assert_int_equal(stage_count_leftovers(s), 0);
+}
+
+static void a_kept_search_says_how_it_ended(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "lr-find", s->config, "--from=1e-5", "--to=1000", "--name=risen", NULL);
+    stage_expect(s, "select status, message, steps < total_steps from runs",
+                 "finished|the losses rise again|1");
+    struct process *p =
+        process_start("lr-find", s->config, "--name=cut", "--steps=10000", "-o-", "--progress=none", NULL);
+    process_wait_lines(p, 20); /* the curve comes as it is found */
+    process_signal(p, SIGINT);
+    process_expect(130, p);
+    stage_expect(s, "select status, message from runs where name = 'cut'", "stopped|stopped by a signal");
+    process_expect_sentence(process_run(2, "resume", "cut", NULL), "keeps no weights");
+    assert_int_equal(stage_count_runs(), 2);
 }
 
 static void what_cannot_be_searched_is_said_in_one_sentence(void **state)
@@ -72,6 +134,11 @@ static void what_cannot_be_searched_is_said_in_one_sentence(void **state)
                             "/nowhere.txt");
     process_expect_sentence(process_run(1, "lr-find", "nothing.ini", NULL), "there is no such file");
     process_expect_sentence(process_run(2, "lr-find", s->config, "--steps=3", NULL), "--steps");
+    process_expect_sentence(process_run(1, "lr-find", s->config, "-o", "/nowhere/curve.csv", NULL),
+                            "/nowhere");
+    process_expect_sentence(
+        process_run(2, "train", s->config, "--train.schedule=rising", "--train.min_lr_factor=0", NULL),
+        "train.schedule = rising: no rate rises from 0");
     process_expect_sentence(process_run(2, "lr-find", s->config, "-o-", "--json", NULL), "name a file");
     stage_expect(s, "select count(*) from runs", "0");
 }
@@ -81,6 +148,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(rates_rise_by_a_constant_factor_and_no_run_is_left),
         STAGE_TEST(the_page_has_a_chart_and_the_curve_is_csv),
+        STAGE_TEST(a_search_with_a_name_is_kept_as_a_run),
+        STAGE_TEST(a_kept_search_says_how_it_ended),
         STAGE_TEST(what_cannot_be_searched_is_said_in_one_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
