@@ -85,6 +85,15 @@ static void add_fields(const struct form_state *state, struct words *words, bool
     }
 }
 
+/* Adds the device and the whole configuration, for a command that makes no run. */
+static void add_run(const struct form_state *state, struct words *words)
+{
+    size_t device = form_find(&state->form, "device");
+    if (device < state->form.count) add_word(words, "device", form_value(&state->form, device));
+    add_rows(state, words, state->fork_step >= 0);
+    add_fields(state, words, true);
+}
+
 /* ---- what it would be ---- */
 
 static void preview(struct workbench *workbench, struct form_state *state)
@@ -100,16 +109,13 @@ static void preview(struct workbench *workbench, struct form_state *state)
 static void start_estimate(struct workbench *workbench, struct form_state *state)
 {
     struct words words = {0};
-    size_t device = form_find(&state->form, "device");
     state->stale = false;
     job_close(&state->job);
     if (state->preview.problem[0] || !workbench->options.estimate) return;
     add_word(&words, "estimate", NULL);
     add_word(&words, "--json", NULL);
     add_word(&words, "--fit", NULL);
-    if (device < state->form.count) add_word(&words, "device", form_value(&state->form, device));
-    add_rows(state, &words, state->fork_step >= 0);
-    add_fields(state, &words, true);
+    add_run(state, &words);
     words.of[words.count] = NULL;
     (void)workbench_did(workbench, job_start(&state->job, words.of, false, &workbench->err));
     arena_release(&words.arena);
@@ -163,6 +169,13 @@ static size_t wrong_field(const struct form_state *state)
         if (!first || at < first) first = at, found = i;
     }
     return found;
+}
+
+/* The field that a search for a learning rate fills; count: there is none, or the run is a fork, whose
+ * weights are not those that a search begins with. */
+static size_t rate_field(const struct form_state *state)
+{
+    return state->fork_step < 0 ? form_find(&state->form, "train.learning_rate") : state->form.count;
 }
 
 static void set_typing(struct workbench *workbench, const struct form_state *state)
@@ -346,6 +359,7 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
 {
     struct form_state *state = opaque;
     (void)store_changed;
+    set_typing(workbench, state); /* another view may have been on top */
     return state->launch.pid ? follow_launch(workbench, state) : follow_estimate(workbench, state);
 }
 
@@ -449,7 +463,7 @@ static void form_view_draw(struct workbench *workbench, void *opaque, struct gri
 {
     struct form_state *state = opaque;
     size_t wrong = wrong_field(state);
-    (void)workbench;
+    workbench->no_hint[ACTION_FIND_RATE] = rate_field(state) == state->form.count;
     draw_head(grid, state);
     struct rect body = {0, 2, grid->w,
                         grid->h - 3 -
@@ -486,6 +500,32 @@ static void start(struct workbench *workbench, struct form_state *state)
     arena_release(&words.arena);
 }
 
+static void find_rate(struct workbench *workbench, const struct form_state *state)
+{
+    struct words words = {0};
+    size_t size;
+    char *lines = NULL;
+    FILE *out = open_memstream(&lines, &size);
+    add_word(&words, "lr-find", NULL);
+    add_word(&words, "output", "-");
+    add_word(&words, "progress", "plain");
+    add_run(state, &words);
+    for (size_t i = 0; out && i < words.count; i++) fprintf(out, i ? "\n%s" : "%s", words.of[i]);
+    bool whole = out && !fclose(out);
+    arena_release(&words.arena);
+    if (whole) workbench_push(workbench, &rate_view, lines);
+    free(lines);
+}
+
+/* Puts the rate that was found into its field. */
+static void take_rate(struct workbench *workbench, struct form_state *state)
+{
+    state->form.at = rate_field(state);
+    input_set(&state->form.input[state->form.at], workbench->answer.text);
+    state->touched = true;
+    preview(workbench, state);
+}
+
 static void form_view_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct form_state *state = opaque;
@@ -502,7 +542,14 @@ static void form_view_key(struct workbench *workbench, void *opaque, enum action
     if (action != ACTION_NONE || (field && !field->choices)) state->error[0] = '\0';
     bool clears = action == ACTION_CLEAR && !field;
     if (clears) reset(workbench, state);
-    if (action == ACTION_START || (action == ACTION_ENTER && !field))
+    if (action == ACTION_FIND_RATE && rate_field(state) == state->form.count) {
+        workbench_say(workbench, "a fork keeps its weights: a search begins with those of a new run");
+    } else if (action == ACTION_FIND_RATE && code == K_ENTERED) {
+        take_rate(workbench, state);
+    } else if (action == ACTION_FIND_RATE) {
+        find_rate(workbench, state);
+        return; /* another view is on top */
+    } else if (action == ACTION_START || (action == ACTION_ENTER && !field))
         start(workbench, state);
     else if (clears || (form_key(&state->form, action, code) && field == form_at(&state->form))) {
         state->touched = true;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -62,6 +63,25 @@ enum status job_start(struct job *job, const char *const *arguments, bool listen
     job->pid = 0;
     job_close(job);
     return err_set(err, STATUS_FAILED, "cannot start %s: %s", arguments[0], strerror(code));
+}
+
+enum status job_start_lines(struct job *job, const char *words, bool listens, struct err *err)
+{
+    const char *arguments[JOB_WORDS_MAX + 2];
+    size_t count = 0;
+    char *text = strdup(words), *rest = text;
+    if (!text) return err_no_memory(err, "a command");
+    while (rest && count <= JOB_WORDS_MAX) arguments[count++] = strsep(&rest, "\n");
+    arguments[count] = NULL;
+    enum status status = job_start(job, arguments, listens, err);
+    free(text);
+    return status;
+}
+
+const char *job_word(const struct job *job, enum style *style)
+{
+    *style = !job->ended ? STYLE_ACCENT : job->failed && !job->stopped ? STYLE_BAD : STYLE_GOOD;
+    return !job->ended ? "running" : job->stopped ? "stopped" : job->failed ? "failed" : "done";
 }
 
 bool job_answers(const struct job *job)

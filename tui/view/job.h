@@ -25,6 +25,12 @@ struct job {
  * standard input is empty. Ends the job before, whose texts are dropped. */
 enum status job_start(struct job *job, const char *const *arguments, bool listens, struct err *err);
 
+/* The same, with the words one a line. */
+enum status job_start_lines(struct job *job, const char *words, bool listens, struct err *err);
+
+/* "running", "done", "stopped" or "failed", and its style. */
+const char *job_word(const struct job *job, enum style *style);
+
 /* Sends a request, which ends the answer that is being written. False: the job takes none (any more). */
 bool job_ask(struct job *job, const char *request);
 

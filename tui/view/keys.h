@@ -24,6 +24,7 @@ enum {
     K_F2,
     K_F4 = K_F1 + 3,
     K_F5 = K_F1 + 4,
+    K_F6,
     K_F12 = K_F1 + 11
 };
 enum { K_OTHER = K_F12 + 1, K_CONFIRMED, K_ENTERED, K_PASTE, K_PASTE_END };
@@ -48,13 +49,13 @@ static inline bool key_is_mouse(uint32_t code)
     A(EARLIER) A(LATER) A(LOG_STEPS) A(COMMAND) A(LR) A(PALETTE) A(NOTIFY) A(PAN_LEFT) A(PAN_RIGHT) A(OUTLIERS) A(CONFIGURATION)   \
     A(RUN_LOG) A(AXIS) A(TARGET) A(SAVE)    \
     A(FOLD_RUNS) A(FOLD_KEYS) A(CURSOR_OFF) A(BASELINE) A(SWEEP) A(STOPPING) A(BEST)    \
-    A(MOUSE) A(CLICK) A(ZOOM_AT) A(DRAG) A(POINT) A(AGAIN) A(CHECKPOINTS) A(FORK) A(EXPORT) A(PROMPT) A(INTERRUPT) A(NO)
+    A(MOUSE) A(CLICK) A(ZOOM_AT) A(DRAG) A(POINT) A(AGAIN) A(CHECKPOINTS) A(FORK) A(EXPORT) A(PROMPT) A(INTERRUPT) A(FIND_RATE) A(NO)
 
 /* Contexts in which keys have meanings, and their help titles. */
 #define CONTEXTS(C)                                                                                       \
     C(ANY, "Everywhere") C(RUNS, "List of runs") C(COLUMNS, "Choosing columns or charts") C(RUN, "One run") C(COMPARE, "Comparison of runs") C(MEMORY, "Memory of a run")           \
     C(PROFILE, "Profile of a run") C(CONFIGURATION, "Configuration of a run") C(LOG, "Log of a run")                           \
-    C(SWEEP, "A sweep") C(STOPPING, "Evaluations of a run") C(CHECKPOINTS, "Checkpoints of a run") C(OUTPUT, "Output of a command") C(PLAYGROUND, "Playground") C(FORM, "New run") C(CONFIRM, "Questions")
+    C(SWEEP, "A sweep") C(STOPPING, "Evaluations of a run") C(CHECKPOINTS, "Checkpoints of a run") C(OUTPUT, "Output of a command") C(PLAYGROUND, "Playground") C(FORM, "New run") C(RATE, "Search for a learning rate") C(CONFIRM, "Questions")
 /* clang-format on */
 
 #define ACTION(name)         ACTION_##name,

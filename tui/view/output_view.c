@@ -24,15 +24,11 @@ static enum status output_open(struct workbench *workbench, void *opaque, const 
 {
     struct output_state *state = opaque;
     char text[8192], *rest = text;
-    const char *words[JOB_WORDS_MAX + 1];
-    size_t count = 0;
     snprintf(text, sizeof text, "%s", argument);
     snprintf(state->line, sizeof state->line, "anneal");
-    for (char *word; (word = strsep(&rest, "\n")) != NULL && count < JOB_WORDS_MAX; words[count++] = word)
-        add_to_line(state->line, sizeof state->line, word);
-    words[count] = NULL;
+    while (rest) add_to_line(state->line, sizeof state->line, strsep(&rest, "\n"));
     workbench->eager = workbench->working = true;
-    return job_start(&state->job, words, false, err);
+    return job_start_lines(&state->job, argument, false, err);
 }
 
 static void output_close(void *opaque)
@@ -61,17 +57,11 @@ static void output_draw(struct workbench *workbench, void *opaque, struct grid *
     struct output_state *state = opaque;
     struct job *job = &state->job;
     char last[512];
+    enum style style;
     struct pen pen = {grid, 1, 0, grid->w - 1};
     struct rect words = {1, 1, grid->w - 2, grid->h - 2};
-    pen_print(&pen,
-              job->failed && !job->stopped ? STYLE_BAD
-              : job->ended                 ? STYLE_GOOD
-                                           : STYLE_ACCENT,
-              ATTR_BOLD, "%s",
-              !job->ended    ? "running"
-              : job->stopped ? "stopped"
-              : job->failed  ? "failed"
-                             : "done");
+    const char *word = job_word(job, &style);
+    pen_print(&pen, style, ATTR_BOLD, "%s", word);
     draw_words(grid, &words, 3, STYLE_DIM, state->line);
     job_last_line(job, last, sizeof last);
     draw_words(grid, &words, words.h / 2, job->failed ? STYLE_BAD : STYLE_TEXT, last);

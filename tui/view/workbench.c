@@ -476,6 +476,13 @@ void workbench_back(struct workbench *workbench)
     (void)top_ops(workbench)->read(workbench, top_state(workbench), true); /* catch up on changes */
 }
 
+void workbench_answer(struct workbench *workbench, enum action action, const char *text)
+{
+    workbench_back(workbench);
+    input_set(&workbench->answer, text);
+    top_ops(workbench)->key(workbench, top_state(workbench), action, K_ENTERED);
+}
+
 void workbench_hint(struct workbench *workbench, enum run_status status)
 {
     static const enum action orders[] = {ACTION_PAUSE,    ACTION_STOP,      ACTION_CHECKPOINT,

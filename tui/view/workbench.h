@@ -84,7 +84,7 @@ struct view_ops {
 
 extern const struct view_ops runs_view, columns_view, charts_view, run_view, memory_view, profile_view,
     form_view, log_view, configuration_view, compare_view, sweep_view, stopping_view, checkpoints_view,
-    output_view, playground_view;
+    output_view, playground_view, rate_view;
 
 struct workbench_options {
     const char *home;                /* the state folder; borrowed */
@@ -171,6 +171,8 @@ size_t workbench_live_runs(struct workbench *workbench);
 /* Puts a view on top. The last row shows any failure. */
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);
 void workbench_back(struct workbench *workbench); /* leaves from the last view */
+/* Goes back and gives the view there `text` as the answer about `action`, with K_ENTERED. */
+void workbench_answer(struct workbench *workbench, enum action action, const char *text);
 
 /* For draw: leaves out the hints of keys that are of no use on a run of this status. */
 void workbench_hint(struct workbench *workbench, enum run_status status);

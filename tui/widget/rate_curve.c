@@ -54,12 +54,16 @@ int rate_curve_steepest(const struct rate_curve *curve)
     return found;
 }
 
-double rate_curve_suggestion(const struct rate_curve *curve)
+double rate_curve_round(double rate)
 {
     char rounded[32];
-    if (!rate_curve_falls(curve)) return NAN;
-    snprintf(rounded, sizeof rounded, "%.1e", curve->rate[curve->lowest] / 10);
+    snprintf(rounded, sizeof rounded, "%.1e", rate);
     return strtod(rounded, NULL);
+}
+
+double rate_curve_suggestion(const struct rate_curve *curve)
+{
+    return rate_curve_falls(curve) ? rate_curve_round(curve->rate[curve->lowest] / 10) : NAN;
 }
 
 struct chart rate_curve_chart(const struct rate_curve *curve)
@@ -72,6 +76,7 @@ struct chart rate_curve_chart(const struct rate_curve *curve)
                           .trace_count = 1,
                           .x_scale = PLACES,
                           .log_steps = true,
+                          .least_span = 0.1,
                           .cursor = -1,
                           .best_step = -1};
     if (!curve->count) return chart;

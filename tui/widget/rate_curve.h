@@ -28,6 +28,8 @@ bool rate_curve_falls(const struct rate_curve *curve);
 /* The step at which the average falls fastest by the logarithm of the rate, up to its lowest value. */
 int rate_curve_steepest(const struct rate_curve *curve);
 
+/* A rate in two digits. */
+double rate_curve_round(double rate);
 /* A tenth of the rate of the lowest average, in two digits; NaN: the losses have not fallen. */
 double rate_curve_suggestion(const struct rate_curve *curve);
 

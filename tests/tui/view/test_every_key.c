@@ -30,6 +30,7 @@ static const struct {
     {&log_view, "\rw", NULL},
     {&checkpoints_view, "\rC", NULL},
     {&output_view, "\rCenowhere.txt\r", "failed"},
+    {&rate_view, "b\x06", "failed"},
     {&playground_view, "P", NULL},
     {&form_view, "\rCf", NULL},
     {&form_view, "b", NULL},
@@ -137,7 +138,8 @@ static void fill_evil(const char *name, char *home, size_t size)
         "update runs set created_at = 1e9 - substr(id, 6), name = case id when 'evil-0' then '日本語の実験 "
         "🚀' "
         "else name end, status = case id when 'evil-0' then 'stopped' else status end, config = '[model]' || "
-        "char(10) || 'preset = shakespeare' || char(10) || '[data]' || "
+        "char(10) || 'preset = shakespeare' || char(10) || '[train]' || char(10) || 'learning_rate = 1' ||"
+        "char(10) || '[data]' || "
         "char(10)"
         " || 'train = 日本語 🚀' || char(27) || '[2J';"
         "delete from checkpoints;"
