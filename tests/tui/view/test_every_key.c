@@ -34,7 +34,8 @@ static const struct {
     {&playground_view, "P", NULL},
     {&form_view, "\rCf", NULL},
     {&form_view, "b", NULL},
-    {&form_view, "nlatest", NULL}, /* no run may have that name, so that none is started */
+    /* no run may have that name or begin with that model, so that neither a run nor a search is started */
+    {&form_view, "nlatest\t\tnowhere", NULL},
     {&compare_view, "aC", NULL},
     {&sweep_view, "W", NULL},
     {&columns_view, "v", NULL},
