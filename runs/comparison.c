@@ -154,12 +154,10 @@ static void add_value(struct comparison_row *row, size_t place, double value)
 
 static enum status read_measures(struct reader *r, const struct run_info *info, size_t place)
 {
-    char tail[96];
+    static const char of_best[] = "and t.step = (select best_step from runs where id = ?1) order by t.name";
     struct measure_record *measures;
     size_t count;
-    snprintf(tail, sizeof tail, "and t.step = %" PRId64 " order by t.name", info->best_step);
-    struct table_request request = {TABLE_MEASURES, info->id, tail, SIZE_MAX, sizeof *measures, true};
-    if (info->best_step < 0) return STATUS_OK;
+    struct table_request request = {TABLE_MEASURES, info->id, of_best, SIZE_MAX, sizeof *measures, true};
     enum status status = table_list(r->store, &request, &r->c->arena, &measures, &count, r->err);
     for (size_t i = 0; !status && i < count; i++) {
         struct comparison_row *row = NULL;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
+#include "runs/comparison.h"
 #include "runs/database.h"
 #include "runs/series.h"
 #include "tests/runs/store_fixture.h"
@@ -176,6 +177,32 @@ static void a_trainer_begins_while_others_look_at_its_run(void **state)
     store_close(store);
 }
 
+static void a_comparison_can_be_read_for_ever(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_info run;
+    struct comparison comparison;
+    store_fixture_home("compared", home, sizeof home);
+    store_fixture_run(home, "improving", id);
+    store_fixture_sql(home, "update runs set best_step = 7; insert into measures(run_id, segment, step, name,"
+                            " value) select id, 1, 7, 'accuracy', 0.5 from runs");
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_get(store, id, &run, &err), STATUS_OK);
+    for (int i = 0; i <= STORE_STATEMENTS_MAX; i++) {
+        run.best_step = i;
+        if (comparison_read(store, &(struct comparison_request){.runs = &run, .count = 1}, &comparison, &err))
+            fail_msg("after %d evaluations: %s", i, err.text);
+        bool measured = false;
+        for (size_t k = 0; k < comparison.row_count; k++)
+            measured |= comparison.rows[k].measure && comparison.rows[k].values[0] == 0.5;
+        assert_true(measured);
+        comparison_release(&comparison);
+    }
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_text_is_read_up_to_a_whole_character),
         cmocka_unit_test(two_observers_do_not_take_each_other_for_a_trainer),
         cmocka_unit_test(a_trainer_begins_while_others_look_at_its_run),
+        cmocka_unit_test(a_comparison_can_be_read_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
