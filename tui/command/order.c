@@ -64,7 +64,7 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
 static void wait_until_free(struct store *store, const struct run_info *run)
 {
     struct run_info now;
-    while (run_is_alive(store, run->id) && run_find(store, run->id, &now, NULL) == STATUS_OK &&
+    while (run_is_alive(store, run->id) && run_get(store, run->id, &now, NULL) == STATUS_OK &&
            now.segment == run->segment)
         pause_shortly();
 }

@@ -97,7 +97,7 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
 {
     s->fresh = s->anew = false;
     struct run_info run;
-    enum status status = run_find(s->store, s->id, &run, err);
+    enum status status = run_get(s->store, s->id, &run, err);
     if (!status) status = find_origin(s, &run, err);
     if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
     if (!status) status = training_session_open_trainer(s, err);

@@ -100,8 +100,7 @@ static void add_saved(const struct checkpoints_state *old, struct checkpoints_st
     clean_line(saved->kind, sizeof saved->kind, record->kind ? record->kind : "");
 }
 
-static enum status load(struct workbench *workbench, struct checkpoints_state *state, const char *run_id,
-                        struct err *err)
+static enum status load(struct workbench *workbench, struct checkpoints_state *state, struct err *err)
 {
     enum { LIMIT = 4096 };
     struct checkpoints_state next = *state;
@@ -110,7 +109,7 @@ static enum status load(struct workbench *workbench, struct checkpoints_state *s
     next.arena = (struct arena){0};
     next.count = 0;
     next.read_at = workbench->now;
-    enum status status = run_find(workbench->store, run_id, &next.run, err);
+    enum status status = run_get(workbench->store, state->run.id, &next.run, err);
     if (!status) status = run_history_read(workbench->store, next.run.id, LIMIT, &next.arena, &history, err);
     if (!status) {
         next.saved = arena_alloc_array(&next.arena, history.checkpoint_count + 1, sizeof *next.saved);
@@ -134,7 +133,8 @@ static enum status checkpoints_open(struct workbench *workbench, void *opaque, c
     struct checkpoints_state *state = opaque;
     state->store = workbench->store;
     state->marked = state->asked = -1;
-    return load(workbench, state, argument, err);
+    enum status status = run_find(workbench->store, argument, &state->run, err);
+    return status ? status : load(workbench, state, err);
 }
 
 static void checkpoints_close(void *opaque)
@@ -152,7 +152,7 @@ static bool checkpoints_read(struct workbench *workbench, void *opaque, bool sto
     struct checkpoints_state *state = opaque;
     if (!store_changed || workbench->now < state->read_at + 1)
         return (int64_t)workbench->now % 10 == 0; /* ages */
-    workbench_did(workbench, load(workbench, state, state->run.id, &workbench->err));
+    workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
 }
 

@@ -35,13 +35,11 @@ static void arrange(struct configuration_state *state)
 }
 
 /* Reads the run and its configuration; on failure the old rows stay. */
-static enum status load(struct workbench *workbench, struct configuration_state *state, const char *run_id,
-                        struct err *err)
+static enum status load(struct workbench *workbench, struct configuration_state *state, struct err *err)
 {
-    struct configuration_state next = {.list = state->list};
+    struct configuration_state next = {.run = state->run, .list = state->list};
     char *text = NULL;
-    enum status status = run_find(workbench->store, run_id, &next.run, err);
-    if (!status) status = run_config(workbench->store, next.run.id, &text, err);
+    enum status status = run_config(workbench->store, next.run.id, &text, err);
     if (!status && text && *text)
         status = workbench->options.config_rows(text, &next.arena, &next.rows, &next.count, err);
     free(text);
@@ -58,7 +56,9 @@ static enum status load(struct workbench *workbench, struct configuration_state 
 static enum status configuration_open(struct workbench *workbench, void *opaque, const char *argument,
                                       struct err *err)
 {
-    return load(workbench, opaque, argument, err);
+    struct configuration_state *state = opaque;
+    enum status status = run_find(workbench->store, argument, &state->run, err);
+    return status ? status : load(workbench, state, err);
 }
 
 static void configuration_close(void *opaque)
@@ -72,9 +72,9 @@ static bool configuration_read(struct workbench *workbench, void *opaque, bool s
     struct configuration_state *state = opaque;
     int segment = state->run.segment;
     if (!store_changed) return false;
-    if (workbench_did(workbench, run_find(workbench->store, state->run.id, &state->run, &workbench->err)) &&
+    if (workbench_did(workbench, run_get(workbench->store, state->run.id, &state->run, &workbench->err)) &&
         state->run.segment != segment)
-        workbench_did(workbench, load(workbench, state, state->run.id, &workbench->err));
+        workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
 }
 

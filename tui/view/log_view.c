@@ -93,8 +93,8 @@ static void log_close(void *opaque)
 static bool log_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct log_state *state = opaque;
-    bool found = store_changed && workbench_did(workbench, run_find(workbench->store, state->run.id,
-                                                                    &state->run, &workbench->err));
+    bool found = store_changed && workbench_did(workbench, run_get(workbench->store, state->run.id,
+                                                                   &state->run, &workbench->err));
     return read_more(state) || found;
 }
 

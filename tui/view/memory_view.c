@@ -422,13 +422,12 @@ static enum status read_holders(struct store *store, struct memory_state *state,
 }
 
 /* Reads everything anew. Without the ledger the rest stays valid. */
-static enum status read_memory(struct workbench *workbench, struct memory_state *state, const char *run_id,
-                               struct err *err)
+static enum status read_memory(struct workbench *workbench, struct memory_state *state, struct err *err)
 {
     struct memory_state next = *state;
     next.arena = (struct arena){0};
     next.read_at = workbench->now;
-    enum status status = run_find(workbench->store, run_id, &next.run, err);
+    enum status status = run_get(workbench->store, state->run.id, &next.run, err);
     if (!status) status = memory_usage_read(workbench->store, next.run.id, &next.arena, &next.usage, err);
     if (status) {
         arena_release(&next.arena);
@@ -452,7 +451,8 @@ static enum status memory_open(struct workbench *workbench, void *opaque, const 
                                struct err *err)
 {
     struct memory_state *state = opaque;
-    return read_memory(workbench, state, argument, err);
+    enum status status = run_find(workbench->store, argument, &state->run, err);
+    return status ? status : read_memory(workbench, state, err);
 }
 
 static bool memory_read(struct workbench *workbench, void *opaque, bool store_changed)
@@ -460,7 +460,7 @@ static bool memory_read(struct workbench *workbench, void *opaque, bool store_ch
     struct memory_state *state = opaque;
     bool live = state->panel.live;
     if (live ? workbench->now - state->read_at < 1 : !store_changed) return false;
-    workbench_did(workbench, read_memory(workbench, state, state->run.id, &workbench->err));
+    workbench_did(workbench, read_memory(workbench, state, &workbench->err));
     return true;
 }
 

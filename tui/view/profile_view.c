@@ -346,7 +346,7 @@ static bool profile_view_read(struct workbench *workbench, void *opaque, bool st
 {
     struct profile_state *state = opaque;
     if (!store_changed && !label_is_live(state->run.status)) return false;
-    workbench_did(workbench, run_find(workbench->store, state->run.id, &state->run, &workbench->err));
+    workbench_did(workbench, run_get(workbench->store, state->run.id, &state->run, &workbench->err));
     if (!label_is_live(state->run.status) || workbench->now - state->read_at >= READ_SECONDS)
         workbench_did(workbench, read_profile(workbench, state, &workbench->err));
     return true;

@@ -179,7 +179,7 @@ void run_model_release(struct run_model *model)
 
 enum status run_model_update(struct run_model *model, struct store *store, struct err *err)
 {
-    if (run_find(store, model->info.id, &model->info, err)) return err->status;
+    if (run_get(store, model->info.id, &model->info, err)) return err->status;
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
         status = series_update(store, model->info.id, &model->series[t], err);

@@ -136,7 +136,7 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
     struct store *store = workbench->store;
     if (!store_changed && !label_is_live(model->info.status)) return false;
     if (!store_changed) { /* liveness and heartbeat change without a commit */
-        workbench_did(workbench, run_find(store, model->info.id, &model->info, &workbench->err));
+        workbench_did(workbench, run_get(store, model->info.id, &model->info, &workbench->err));
         state->window.live = label_is_live(model->info.status);
         return true;
     }

@@ -31,13 +31,12 @@ static bool is_highest(const struct stopping_record *record)
     return record->metric && *record->metric; /* of a measure the highest is the best */
 }
 
-static enum status load(struct workbench *workbench, struct stopping_state *state, const char *run_id,
-                        struct err *err)
+static enum status load(struct workbench *workbench, struct stopping_state *state, struct err *err)
 {
     struct stopping_state next = {.list = state->list, .read_at = workbench->now};
     size_t count = 0;
     state->read_at = workbench->now;
-    enum status status = run_find(workbench->store, run_id, &next.run, err);
+    enum status status = run_get(workbench->store, state->run.id, &next.run, err);
     if (!status)
         status =
             run_stopping_read(workbench->store, next.run.id, ROWS_MOST, &next.arena, &next.rows, &count, err);
@@ -55,7 +54,9 @@ static enum status load(struct workbench *workbench, struct stopping_state *stat
 static enum status stopping_open(struct workbench *workbench, void *opaque, const char *argument,
                                  struct err *err)
 {
-    return load(workbench, opaque, argument, err);
+    struct stopping_state *state = opaque;
+    enum status status = run_find(workbench->store, argument, &state->run, err);
+    return status ? status : load(workbench, state, err);
 }
 
 static void stopping_close(void *opaque)
@@ -69,7 +70,7 @@ static bool stopping_read(struct workbench *workbench, void *opaque, bool store_
     bool live = label_is_live(state->run.status);
     if (!store_changed && !live) return false;
     if (live && workbench->now - state->read_at < READ_SECONDS) return false;
-    workbench_did(workbench, load(workbench, state, state->run.id, &workbench->err));
+    workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
 }
 

@@ -157,6 +157,24 @@ TEST_CASE(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said)
     workbench_close(workbench);
 }
 
+TEST_CASE(a_view_of_a_deleted_run_does_not_turn_to_another)
+{
+    char home[1024];
+    fill_thirty("twins", home, sizeof home);
+    for (const char *view = " wiPMEC"; *view; view++) { /* the run's own view, then each that it leads to */
+        store_fixture_sql(home, "update runs set id = 'id-00' where name = 'run-00';"
+                                "update runs set id = 'id-00-2' where name = 'run-01'");
+        struct workbench *workbench = headless_open(home, "id-00");
+        if (*view != ' ') headless_press(workbench, (uint32_t)*view, 1);
+        headless_expect(workbench, 80, 24, 80, "run-00");
+        store_fixture_sql(home, "update runs set id = 'gone' where id = 'id-00'");
+        workbench_tick(workbench, workbench->now + 3);
+        headless_expect(workbench, 80, 24, 80, "run id-00: there is no such run");
+        headless_expect_not(workbench, 80, 24, "run-01");
+        workbench_close(workbench);
+    }
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -166,6 +184,7 @@ int main(void)
         cmocka_unit_test(a_long_log_is_read_from_its_end),
         cmocka_unit_test(a_configuration_begins_with_what_differs_and_can_be_searched),
         cmocka_unit_test(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said),
+        cmocka_unit_test(a_view_of_a_deleted_run_does_not_turn_to_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
