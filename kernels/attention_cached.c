@@ -138,8 +138,8 @@ static void scores_of_few(const struct problem *p, struct tiles *t, int columns,
     int window = p->window > 0 ? p->window : p->S;
     for (int k = 0; k < count; k++)
         for (int c = 0; c < columns; c++)
-            t->scores[c * TILE + k] = (float)simd_dot(t->queries + (ptrdiff_t)c * p->width,
-                                                      keys + (ptrdiff_t)k * p->width, NULL, p->HS);
+            t->scores[c * TILE + k] =
+                (float)simd_dot(t->queries + (ptrdiff_t)c * p->width, keys + (ptrdiff_t)k * p->width, p->HS);
     for (int c = 0; masked && c < columns; c++) {
         float *row = t->scores + (ptrdiff_t)c * TILE;
         int last = t->position[c];

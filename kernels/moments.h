@@ -8,8 +8,8 @@
  * value · scale, rounded to fp32. Three things differ from bitsandbytes:
  *
  *   - The scale of a first moment keeps its sign, + if both signs have the largest magnitude. As 1 is among
- * the values and −1 is not, the scale itself is always exact. So the codes of decoded numbers are the codes
- *     that they came from, and a checkpoint that holds the numbers in fp32 loses nothing.
+ *     the values and −1 is not, the scale itself is exact. So the codes of decoded numbers are the codes that
+ *     they came from, and a checkpoint that holds the numbers in fp32 loses nothing.
  *   - A second moment above 0 never becomes 0, as the update divides by its root.
  *   - A block whose scale is below 2^-100 becomes 0: smaller numbers lose bits when they are decoded.
  *

@@ -237,30 +237,6 @@ static inline simd_vector real_sigmoid(simd_vector x)
 #endif
 }
 
-/* Where to compute the floats that real_round then writes to out: there itself, or in buf. */
-static inline float *real_target(float *buf, real *out)
-{
-#ifdef KERNELS_BF16
-    (void)out;
-    return buf;
-#else
-    (void)buf;
-    return out;
-#endif
-}
-
-/* x (n) in fp32: itself, or in buf (n). */
-static inline const float *as_floats(float *buf, const real *x, int n)
-{
-#ifdef KERNELS_BF16
-    real_widen(buf, x, n);
-    return buf;
-#else
-    (void)buf, (void)n;
-    return x;
-#endif
-}
-
 /* Σ a b c, or Σ a b for a NULL c: in fp32 inside blocks of 1,024 elements, in fp64 across them. One copy for
  * all callers: compilers fuse multiplications and additions in one copy and not in another, and a norm
  * computed again must have the same bits. */

@@ -214,35 +214,22 @@ static inline float simd_greatest(simd_vector x)
     return x[0] > x[1] ? x[0] : x[1];
 }
 
-/* Σ a b c, or Σ a b for a NULL c, over n <= 1,024 elements. */
-static inline float simd_dot_block(const float *a, const float *b, const float *c, int n)
-{
-    simd_vector sum[4] = {{0}, {0}, {0}, {0}};
-    int i = 0;
-    for (; i + 4 * SIMD_LANES <= n; i += 4 * SIMD_LANES)
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; j++) {
-            int at = i + j * SIMD_LANES;
-            simd_vector x = simd_load(a + at) * simd_load(b + at);
-            if (c != NULL) x *= simd_load(c + at);
-            sum[j] += x;
-        }
-    for (; i + SIMD_LANES <= n; i += SIMD_LANES) {
-        simd_vector x = simd_load(a + i) * simd_load(b + i);
-        if (c != NULL) x *= simd_load(c + i);
-        sum[0] += x;
-    }
-    float rest = 0;
-    for (; i < n; i++) rest += c != NULL ? a[i] * b[i] * c[i] : a[i] * b[i];
-    return simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
-}
-
-/* The same for any n: fp32 inside blocks of 1,024 elements, fp64 across them. */
-static inline double simd_dot(const float *a, const float *b, const float *c, int n)
+/* Σ a b over n elements: fp32 inside blocks of 1,024, fp64 across them. */
+static inline double simd_dot(const float *a, const float *b, int n)
 {
     double total = 0;
-    for (int i = 0; i < n; i += 1024)
-        total += (double)simd_dot_block(a + i, b + i, c != NULL ? c + i : NULL, n - i < 1024 ? n - i : 1024);
+    for (int i = 0, end; i < n; i = end) {
+        simd_vector sum[4] = {{0}, {0}, {0}, {0}};
+        end = n - i < 1024 ? n : i + 1024;
+        for (; i + 4 * SIMD_LANES <= end; i += 4 * SIMD_LANES)
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++)
+                sum[j] += simd_load(a + i + j * SIMD_LANES) * simd_load(b + i + j * SIMD_LANES);
+        for (; i + SIMD_LANES <= end; i += SIMD_LANES) sum[0] += simd_load(a + i) * simd_load(b + i);
+        float rest = 0;
+        for (; i < end; i++) rest += a[i] * b[i];
+        total += (double)(simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest);
+    }
     return total;
 }
 

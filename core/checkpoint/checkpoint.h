@@ -78,9 +78,8 @@ enum status checkpoint_finish(const char *parent, const char *temporary,
                               const struct tokenizer *tokenizer, const struct companions *companions,
                               int64_t *bytes, struct err *err);
 
-/* All three, alone. Writes PARENT/step-N, N = state->step, replacing an existing one.
- * On failure nothing new is left behind and no older checkpoint is touched.
- */
+/* All three, alone. Writes PARENT/step-N, N = state->step, replacing an existing one. On failure nothing
+ * new is left behind and no older checkpoint is touched. */
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
                             const struct train_state *state, const struct tokenizer *tokenizer,
                             const struct companions *companions, int64_t *bytes, struct err *err);

@@ -52,14 +52,6 @@ double adapter_scale(const struct adapter_config *c)
 
 /* ---- attaching ---- */
 
-static enum status check_rank(const struct param *p, int rank, struct err *err)
-{
-    int least = p->rows < p->cols ? p->rows : p->cols;
-    if (rank <= least) return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "lora.rank = %d: %s is %d x %d, so its adapter's rank is at most %d",
-                   rank, p->name, p->rows, p->cols, least);
-}
-
 /* Adds the adapters of one projection, whose parts are `first` and the following targets. */
 static enum status attach(struct model *model, struct linear *w, int layer, enum adapter_target first,
                           struct err *err)
@@ -73,10 +65,8 @@ static enum status attach(struct model *model, struct linear *w, int layer, enum
         (struct adapter){.rank = c->rank, .scale = (float)adapter_scale(c), .dropout = (float)c->dropout};
     char name[80];
     int place = w->parts->place - param_place(layer, 0), row = 0;
-    enum status status = STATUS_OK;
-    for (int i = 0; i < w->count && !status; row += w->parts[i++].rows) {
+    for (int i = 0; i < w->count; row += w->parts[i++].rows) {
         if (!(wanted >> i & 1)) continue;
-        status = check_rank(&w->parts[i], c->rank, err);
         snprintf(name, sizeof name, "model.layers.%%d.%s.%s.lora_A.weight", targets[first + i].block,
                  targets[first + i].module);
         const struct param *a = model_append(model, adapter->count > 0, place, c->rank, w->cols, name, layer);
@@ -85,7 +75,7 @@ static enum status attach(struct model *model, struct linear *w, int layer, enum
         adapter->a.count = adapter->count;
         adapter->a.rows = adapter->count * c->rank;
     }
-    for (int i = 0, k = 0; i < w->count && !status; i++) {
+    for (int i = 0, k = 0; i < w->count; i++) {
         if (!(wanted >> i & 1)) continue;
         snprintf(name, sizeof name, "model.layers.%%d.%s.%s.lora_B.weight", targets[first + i].block,
                  targets[first + i].module);
@@ -93,7 +83,7 @@ static enum status attach(struct model *model, struct linear *w, int layer, enum
     }
     if (adapter->a.rows > model->adapter_rows) model->adapter_rows = adapter->a.rows;
     w->adapter = adapter;
-    return status;
+    return STATUS_OK;
 }
 
 bool adapter_trains(const struct model *model, const struct param *p)

@@ -42,8 +42,7 @@ enum status adapter_targets_read(const char *list, unsigned *out, struct err *er
 /* After model_init: checks the configuration against the sizes, adds the matrices, and freezes all other
  * parameters but those that train_norms, train_head and train_embedding name, in fp32 (adapter_trains says
  * which are left, for another storage type). `targets` of the configuration are of layers 0 to num_layers
- * − 1. STATUS_USAGE: no layer has a target, the rank is larger than a matrix, or train_head is set and the
- * head is the embedding. */
+ * − 1. STATUS_USAGE: no layer has a target, or train_head is set and the head is the embedding. */
 enum status adapter_attach(struct model *model, const struct adapter_config *config, struct err *err);
 
 /* Whether a parameter of a model with adapters is trained. */

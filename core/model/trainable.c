@@ -50,6 +50,19 @@ static enum status read_lora(const struct config *c, struct adapter_config *out,
     return STATUS_OK;
 }
 
+/* Adapters that are loaded may have a higher rank, and several together have one often. */
+static enum status check_rank(const struct model *model, struct err *err)
+{
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i]; /* A (rank, columns) or B (rows, rank) of a matrix */
+        int rank = model->adapter.rank, side = p->rows == rank ? p->cols : p->rows;
+        if (!param_is_adapter(p) || rank <= side) continue;
+        return err_set(err, STATUS_USAGE, "lora.rank = %d: is more than a side of the matrix of %s, %d", rank,
+                       p->name, side);
+    }
+    return STATUS_OK;
+}
+
 /* Notes the base and opens its weights; a folder with config.json alone is enough for an estimate. */
 static enum status read_base(struct model *model, const char *folder, struct safetensors *file,
                              struct storage *storage, struct err *err)
@@ -79,6 +92,7 @@ enum status trainable_choose(struct model *model, const struct config *c, enum e
     if (c->lora.rank) {
         status = read_lora(c, &lora, err);
         if (!status) status = adapter_attach(model, &lora, err);
+        if (!status) status = check_rank(model, err);
         storage = (struct storage){NULL, computed, mixes, c->lora.base, c->lora.double_quant};
         if (!status) status = storage_check(&storage, err);
         if (!status && *c->model.from) status = read_base(model, c->model.from, &file, &storage, err);

@@ -182,8 +182,7 @@ void network_clear(struct network *network);
 void network_gradient_squares(struct network *network);
 
 /* After network_gradient_squares: queues norm and clipping scale, which is 0 where the sum of losses is above
- * the control's loss_limit; returns where in the step's result they
- * will be. */
+ * the control's loss_limit; returns where in the step's result they will be. */
 struct clip_state *network_clip(struct network *network, float max_norm);
 
 /* Forward and backward pass over the batch in `slot`: adds the gradients of the control's loss_scale · Σ

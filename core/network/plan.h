@@ -22,7 +22,7 @@ enum plan_category {
     PLAN_WEIGHTS,     /* the flat arena of trainable parameters; in bf16 also the bf16 copy for computing */
     PLAN_FROZEN,      /* weights that are not trained, in the types that they are stored in */
     PLAN_GRADIENTS,   /* same layout as the weights */
-    PLAN_MOMENTS,     /* of the optimizer: m, and v for AdamW */
+    PLAN_MOMENTS,     /* of the optimizer: m, v for AdamW, and the averages of the weights */
     PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass; without one, none */
     PLAN_WORKSPACE,   /* reused within a step: scratch of operations, gradients of activations, batch, loss */
     PLAN_CACHE,       /* keys and values of the sequences that are continued token by token; or none */

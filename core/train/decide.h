@@ -37,7 +37,7 @@ struct facts {
     int64_t skipped_in_a_row;
     bool not_finite;       /* a number was not finite, and health.on_nan = stop */
     bool trouble;          /* training has to go back to a good checkpoint */
-    bool doubtful;         /* the weights may be ruined, see trainer_save.c */
+    bool doubtful;         /* trainer_weights_are_in_doubt */
     bool saved;            /* a checkpoint of this step exists or is being written */
     bool evaluated;        /* the weights are evaluated, or need not be: there is no validation data, or
                               nobody gets them */

@@ -1,7 +1,7 @@
-/* Early stopping, when evaluations stop improving. The best is the lowest validation loss of all evaluations,
- * also ordered ones, or the highest value of another measure; its weights are kept. An evaluation that is due
- * uses up patience unless its value is better by more than min_delta than the reference, the last value that
- * reset the patience. NaN never improves. */
+/* Early stopping, when evaluations stop improving. The best is the lowest value of val_loss, or the best of
+ * the measure that eval.metric names (task.h), of all evaluations, also ordered ones; its weights are kept.
+ * An evaluation that is due uses up patience unless its value is better by more than min_delta than the
+ * reference, the last value that reset the patience. NaN never improves. */
 #ifndef ANNEAL_CORE_TRAIN_EARLY_STOPPING_H
 #define ANNEAL_CORE_TRAIN_EARLY_STOPPING_H
 

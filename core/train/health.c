@@ -139,6 +139,7 @@ static void judge_spike(struct health *h, const struct step_record *s)
     } else if (++l->spike_steps >= NEW_LEVEL) {
         l->spike_steps = 0;
         l->count = 0;
+        l->limit = 0;
     }
 }
 

@@ -31,8 +31,8 @@ enum status optimizer_lay_ranges(struct optimizer *optimizer, struct network *ne
                                  const struct param_groups *groups, struct err *err);
 
 /* Queues one update of the weights from the network's gradients, at the learning rate of the network's
- * control. The clip state of the step's result has the norm, the applied scale (0: the norm was not finite
- * and nothing was changed) and the number of updates so far. */
+ * control. The clip state of the step's result has the norm, the applied scale (0: nothing was changed, as
+ * the norm was not finite, or the loss above its limit) and the number of updates so far. */
 void optimizer_step(const struct optimizer *optimizer, struct network *network);
 
 /* Sets how many updates there were so far; 0 in a new network. */

@@ -157,6 +157,11 @@ void profiler_end(struct profiler *p)
     if (!p->full) set_mark(p);
 }
 
+void profiler_forget(struct profiler *p)
+{
+    if (p) p->pending = false;
+}
+
 /* ---- reading ---- */
 
 /* The row of a span, added if there is none; NULL: no room. Micro-batches repeat their operations, so the row

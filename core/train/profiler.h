@@ -68,6 +68,9 @@ void profiler_mark(struct profiler *profiler, enum phase phase, int layer, const
 /* Ends the last operation. NULL is harmless. */
 void profiler_end(struct profiler *profiler);
 
+/* Drops the last profiled step, of which no record will come. NULL is harmless. */
+void profiler_forget(struct profiler *profiler);
+
 /* Call when it is known that `step` took step_us microseconds. Returns its rows, one per (phase, layer, op)
  * in the order of their first calls, and last the unattributed rest, so that they add up to step_us. *count
  * 0: the step was not profiled, has not finished on the device, or failed. Borrowed until profiler_begin. */

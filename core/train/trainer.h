@@ -66,7 +66,7 @@ enum train_outcome {
     TRAIN_FINISHED, /* all steps are done */
     TRAIN_EARLY_STOPPED,
     TRAIN_STOPPED,    /* asked to leave, by an order or by request() */
-    TRAIN_DIVERGED,   /* 100 updates in a row were skipped because of a non-finite gradient norm */
+    TRAIN_DIVERGED,   /* 100 updates in a row were skipped, see struct step_record */
     TRAIN_NOT_FINITE, /* the first non-finite loss or gradient norm, where health.on_nan = stop */
     TRAIN_FALLS_BACK, /* the device failed, and another may take over */
     TRAIN_FAILED,     /* the device failed, and no other may take over */
@@ -86,11 +86,10 @@ struct train_setup {
     const char *warm_folder; /* where a GPU's tuning is kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: none; borrowed until trainer_open returns */
     struct allocator_listener full;  /* receives the table of allocations when the device is full, while it
-                                        opens or  when a step fails for that */
+                                        opens or when a step fails for that */
     bool another_device;             /* may take over if this one fails */
     int64_t until; /* steps after which the run is stopped, to be resumed later; 0: train.total_steps */
-    bool check_allocations; /* a later step than the first that allocates memory ends the run: trainer_step.c
-                             */
+    bool check_allocations; /* if a later step than the first allocates memory, the run ends */
     struct train_observer observer;
 };
 

@@ -28,8 +28,8 @@
 #include "kernels/device/world.h"
 
 enum { SAMPLE_BYTES_MAX = 16384 };
-/* Rollbacks are no longer "in a row" so many steps past the trouble, if a periodic checkpoint is past it,
- * too: otherwise each would go back to the same one for ever. */
+/* Rollbacks in a row are counted anew once training is this many steps, and a periodic checkpoint, past the
+ * step in trouble: without the checkpoint each rollback would return to the same one. */
 enum { ROLLBACK_OVERCOME = 64 };
 
 /* A step that is queued and not yet reported. */
@@ -157,7 +157,7 @@ bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 enum status trainer_open_samples(struct trainer *trainer, struct err *err);
 void trainer_close_samples(struct trainer *trainer);
 /* Evaluates; call after the steps have settled. An `extra` evaluation, ordered or early, takes no patience.
- * Returns whether its loss is the lowest so far. */
+ * Returns whether the measure of eval.metric is the best so far. */
 bool trainer_evaluate(struct trainer *trainer, bool extra);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* nothing without a tokenizer */
 

@@ -375,7 +375,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
         status = decision.action == ACTION_END ? status : carry_out(t, decision.action, err);
     }
     t->resting = false; /* a paused run that ends does not continue first */
-    if (!status) status = finish(t, &decision, err);
+    if (!status && !t->facts.failure) status = finish(t, &decision, err); /* all ranks, or none */
     if (status || t->world->size > 1) decision = decide(gather(t, status));
     if (t->world->size > 1 && t->world->rank == 0) report_ranks(t);
     if (t->facts.failure) status = world_agree(t->world, status, err);

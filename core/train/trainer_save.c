@@ -255,6 +255,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
         status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
     if (gathered) gather_together(t);
     status = world_agree(t->world, status, err);
+    if (status && t->world->rank == 0 && *t->job.temporary) file_remove_tree(t->job.temporary, NULL);
     if (status) return status;
     o->saving(o->context);
     t->saved_step = t->state.step;

@@ -134,7 +134,8 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
 /* Ranks that differ in these cannot train together. */
 struct likeness {
     struct corpus_mark corpus;
-    char kernels[32]; /* the instruction set */
+    char kernels[32];              /* the instruction set */
+    size_t elements, frozen_bytes; /* of the model */
 };
 
 /* "AVX-512" of "AVX-512, bf16 by dot products": the update of the weights rounds as it does. */
@@ -151,6 +152,8 @@ static enum status check_likeness(struct trainer *t, struct err *err)
     enum status status = STATUS_OK;
     mine->corpus = t->state.corpus;
     name_kernels(t, mine->kernels, sizeof mine->kernels);
+    mine->elements = t->model.elements;
+    mine->frozen_bytes = t->model.frozen_bytes;
     world_gather(world, all, sizeof *all);
     for (int r = 1; !status && r < world->size; r++) {
         if (corpus_mark_check(&all[0].corpus, &all[r].corpus, &why))
@@ -162,6 +165,14 @@ static enum status check_likeness(struct trainer *t, struct err *err)
                 "rank %d on %s computes with %s, rank 0 with %s (set ANNEAL_CPU_ISA=v3, or baseline, for "
                 "all of them)",
                 r, world->hosts[r], all[r].kernels, all[0].kernels);
+        else if (all[0].elements != all[r].elements || all[0].frozen_bytes != all[r].frozen_bytes)
+            status =
+                err_set(err, STATUS_USAGE,
+                        "rank %d on %s has %zu trainable weights and %zu bytes of frozen ones, rank 0 %zu "
+                        "and %zu (every host needs model.from, whose files say how lora.base = auto "
+                        "stores it)",
+                        r, world->hosts[r], all[r].elements, all[r].frozen_bytes, all[0].elements,
+                        all[0].frozen_bytes);
     }
     return status;
 }
@@ -321,6 +332,7 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     exchange_await(net, INT_MAX);
     enum status status = world_agree(t->world, trainer_device_status(t, err), err);
     t->in_flight = 0;
+    profiler_forget(t->profiler);
     if (status) return status;
     settle_saves(t);
     if (before.rollbacks >= limits.rollbacks)

@@ -365,8 +365,8 @@ static void add_remedy(struct training_session *s, struct err *err)
 static enum status check_outcome(const struct training_session *s, enum train_outcome outcome,
                                  struct err *err)
 {
-    char checkpoint[PATH_MAX],
-        what[160] = "training diverged: 100 updates in a row had a gradient norm that is not finite";
+    char checkpoint[PATH_MAX], what[160] = "training diverged: 100 updates in a row were skipped (gradient "
+                                           "norm not finite, or loss above its limit)";
     if (outcome != TRAIN_DIVERGED && outcome != TRAIN_NOT_FINITE) return STATUS_OK;
     if (outcome == TRAIN_NOT_FINITE)
         snprintf(what, sizeof what,

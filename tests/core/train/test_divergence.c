@@ -184,6 +184,25 @@ TEST_CASE(weights_that_are_not_finite_are_never_a_checkpoint)
     session_close(&s);
 }
 
+TEST_CASE(weights_that_are_not_finite_write_no_sample)
+{
+    struct backend backend = *cpu_backend();
+    struct session s;
+    backend.adamw_step = poisoning_adamw;
+    updates = 0;
+    ruinous = 4;
+    session_open(&s, "speechless", &backend,
+                 WORDS("train.total_steps=10", "sample.every=8", "sample.early=false"), 900);
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(s.story.sample_count, 0);
+    bool said = false;
+    for (int i = 0; i < s.story.event_count; i++)
+        said = said || strstr(s.story.events[i], "no sample at step 8: the model computes no finite number");
+    assert_true(said);
+    session_close(&s);
+}
+
 /* The fourth update ruins the weights, a checkpoint is due at once, and the fifth gradient reveals it. */
 TEST_CASE(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written)
 {
@@ -375,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_run_set_to_stop_at_the_first_non_finite_number_continues_from_before),
         cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_continues_from_before_it),
         cmocka_unit_test(weights_that_are_not_finite_are_never_a_checkpoint),
+        cmocka_unit_test(weights_that_are_not_finite_write_no_sample),
         cmocka_unit_test(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written),
         cmocka_unit_test(a_skipped_update_delays_a_checkpoint_and_costs_none),
         cmocka_unit_test(a_run_whose_last_step_is_skipped_saves_what_validation_clears),

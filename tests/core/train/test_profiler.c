@@ -223,6 +223,10 @@ TEST_CASE(a_device_that_is_behind_is_not_waited_for)
     assert_null(profiler_collect(p, 0, 40, &count)); /* once */
     assert_int_equal(device.read, 9);
     assert_non_null(profiler_begin(p, 2, NULL, NULL, false));
+    run_step(p);
+    profiler_forget(p); /* a rollback: step 2 comes once more */
+    assert_null(profiler_collect(p, 2, 40, &count));
+    assert_non_null(profiler_begin(p, 2, NULL, NULL, false));
     close_profiler(p);
 }
 

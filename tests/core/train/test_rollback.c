@@ -87,6 +87,22 @@ TEST_CASE(a_batch_in_parts_is_skipped_as_a_whole)
     session_close(&s);
 }
 
+/* Then what was garbage is the data. */
+TEST_CASE(no_more_than_64_spikes_in_a_row_are_skipped)
+{
+    struct session s;
+    int skipped = 0;
+    open_spoilt(&s, "many", NULL, WORDS("health.on_spike=skip"), 0);
+    s.config.train.total_steps = 120;
+    for (int step = 40; step < 120; step++) session_spoil(&s, step);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < 120; i++) skipped += s.story.steps[i].clip_scale == 0;
+    assert_int_equal(skipped, 64);
+    assert_true(s.story.steps[40].clip_scale == 0 && s.story.steps[40 + 64].clip_scale > 0);
+    session_close(&s);
+}
+
 /* The losses before are in the checkpoint, so that the limit is the same. */
 TEST_CASE(a_run_resumed_just_before_the_spike_skips_it_too)
 {
@@ -510,6 +526,7 @@ int main(void)
         cmocka_unit_test(by_default_a_spike_is_reported_and_trained_on),
         cmocka_unit_test(a_skipped_spike_leaves_weights_and_moments_as_they_were),
         cmocka_unit_test(a_batch_in_parts_is_skipped_as_a_whole),
+        cmocka_unit_test(no_more_than_64_spikes_in_a_row_are_skipped),
         cmocka_unit_test(a_run_resumed_just_before_the_spike_skips_it_too),
         cmocka_unit_test(a_skipped_spike_costs_no_checkpoint),
         cmocka_unit_test(a_rollback_leaves_the_batches_since_the_checkpoint_out),

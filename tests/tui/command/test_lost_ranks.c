@@ -142,6 +142,20 @@ static void ranks_end_when_what_has_started_them_is_killed(void **state)
     }
 }
 
+/* A failure of rank 0 alone, which the others do not see. */
+static void ranks_whose_folder_is_moved_end_with_that_reason(void **state)
+{
+    struct stage *s = *state;
+    stage_need_mpi();
+    struct process *p = start(s, "--train.total_steps=1000000", "--world.timeout=60");
+    process_wait_lines(p, 20);
+    char *folder = kept_format("%s/runs/%s", s->home, stage_query(s, "select id from runs"));
+    assert_int_equal(rename(folder, kept_format("%s-moved", folder)), 0);
+    process_expect(1, p);
+    process_expect_said_once(p, "was removed or moved while it was training");
+    assert_string_equal(stage_status(), "failed");
+}
+
 static void a_rank_that_hangs_ends_all(void **state)
 {
     (void)state;
@@ -205,6 +219,7 @@ int main(void)
         STAGE_TEST(a_rank_of_mpirun_that_dies_ends_all),
         cmocka_unit_test_teardown(ranks_end_when_what_has_started_them_is_killed, process_close_all),
         cmocka_unit_test_teardown(a_rank_that_hangs_ends_all, process_close_all),
+        STAGE_TEST(ranks_whose_folder_is_moved_end_with_that_reason),
         STAGE_TEST(a_rank_that_is_slow_is_named),
         STAGE_TEST(fewer_ranks_go_on),
     };

@@ -173,13 +173,14 @@ static void what_could_not_be_trained_on_is_no_beginning(void **state)
                     "layers.1.self_attn.kv_proj.bias, which can be used and merged, but not trained on");
 }
 
+#define RSLORA PEFT "llama_rslora/adapter"
+
 /* With one merged into the base and the other beside that; with both beside the base; and both merged. */
 static void several_adapters_are_added_up(void **state)
 {
     struct stage *s = *state;
     char twice[1600];
-    const char *merged = stage_path(s, "merged"), *whole = stage_path(s, "whole"),
-               *rslora = PEFT "llama_rslora/adapter",
+    const char *merged = stage_path(s, "merged"), *whole = stage_path(s, "whole"), *rslora = RSLORA,
                *other = changed_adapter(s, "\"lora_alpha\": 8", "\"lora_alpha\": 3");
     process_run(0, "model", "merge", PEFT "llama_rslora", other, merged, NULL);
     char *both = kept_format("%s,%s", rslora, other);
@@ -189,6 +190,12 @@ static void several_adapters_are_added_up(void **state)
     if (!(fabs(want - adapter_loss(whole, NULL)) < 1e-5 * want)) fail_msg("both merged, not %.9g", want);
     assert_true(fabs(got - adapter_loss(PEFT "llama_rslora", rslora)) > 1e-3);
     assert_true(fabs(got - adapter_loss(PEFT "llama_rslora", other)) > 1e-3);
+    static const char *const eight = RSLORA "," RSLORA "," RSLORA "," RSLORA "," RSLORA "," RSLORA "," RSLORA
+                                            "," RSLORA; /* their ranks are 32, the matrices 24 wide */
+    const char *sum = stage_path(s, "sum");
+    process_run(0, "model", "merge", PEFT "llama_rslora", eight, sum, NULL);
+    want = adapter_loss(PEFT "llama_rslora", eight), got = adapter_loss(sum, NULL);
+    if (!(fabs(want - got) < 1e-5 * want)) fail_msg("eight beside the base %.9g, merged %.9g", want, got);
     snprintf(twice, sizeof twice, "%s,%s", PEFT "qwen2/adapter", PEFT "qwen2/adapter");
     adapter_refused(
         process_start("evaluate", PEFT "qwen2", "--adapter", twice, "--data", adapter_tokens, NULL),
@@ -210,7 +217,7 @@ static void what_peft_computes_otherwise_is_refused_by_name(void **state)
         {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern = {\"q_proj\":2}"},
         {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern = {\"q_proj\":2}"},
         {"\"r\": 4", "\"r\": 0", "r is 0, must be a whole number from 1"},
-        {"\"r\": 4", "\"r\": 25", "self_attn.q_proj.weight is 32 x 24"},
+        {"\"r\": 4", "\"r\": 25", "self_attn.q_proj.lora_A.weight"},
         {"\"r\": 4", "\"r\": 4.5", "r is 4.5"},
         {"\"lora_alpha\": 8", "\"lora_alpha\": \"8\"", "lora_alpha is"},
         {"\"lora_alpha\": 8", "\"lora_alpha\": 8, \"new_thing\": 1", "does not compute: new_thing = 1;"},
