@@ -379,20 +379,21 @@ enum status config_read_word(struct config *config, const char *word, struct err
 
 /* ---- finishing ---- */
 
-/* The defaults of train.recipe = quick; those of [model] are for new models. */
+/* The defaults of train.recipe = quick, for new models. */
 static const char *const quick[][2] = {
-    {"train.optimizer", "muon"},   {"train.learning_rate", "3e-3"},        {"train.min_lr_factor", "0.01"},
-    {"muon.iterations", "3"},      {"muon.coefficients", "polar_express"}, {"model.qk_norm", "true"},
-    {"model.zero_outputs", "true"}};
+    {"train.optimizer", "muon"}, {"train.learning_rate", "3e-3"},
+    {"muon.iterations", "3"},    {"muon.coefficients", "polar_express"},
+    {"model.qk_norm", "true"},
+};
 
 static void apply_recipe(struct config *config)
 {
-    for (size_t i = 0; config->train.recipe == RECIPE_QUICK && i < sizeof quick / sizeof *quick; i++) {
+    bool quick_start = config->train.recipe == RECIPE_QUICK && !*config->model.from;
+    for (size_t i = 0; quick_start && i < sizeof quick / sizeof *quick; i++) {
         const struct key *key = find_key(quick[i][0]);
-        bool *set = &config->set[key - keys], new = strcmp(key->section, "model") == 0;
+        bool *set = &config->set[key - keys];
         bool for_muon = strcmp(key->section, "muon") == 0 || strcmp(key->name, "learning_rate") == 0;
-        if (*set || (new && * config->model.from)) continue;
-        if (for_muon && config->train.optimizer != OPTIMIZER_MUON) continue; /* another rule was given */
+        if (*set || (for_muon && config->train.optimizer != OPTIMIZER_MUON)) continue; /* another was given */
         parse_value(config, key, key->full, quick[i][1], NULL);
         *set = true;
     }

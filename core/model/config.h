@@ -67,12 +67,15 @@ int64_t config_micro_batches(const struct config *config, int64_t step);
 int64_t config_micro_batches_most(const struct config *config);
 double config_micro_batches_sum(const struct config *config, int64_t steps);
 
+/* Whether the schedule has a warm-up, of train.warmup_steps. */
+bool schedule_warms_up(enum schedule_kind kind);
+
 /* The source of a finished configuration's vocabulary size, unless it is the preset or a key: "256, the
  * tokenizer's size; preset tiny has 32000 ..."; else "". */
 enum { CONFIG_NOTE_SIZE = 120 };
 void config_vocabulary_note(const struct config *config, char *buf, size_t size);
 
-enum { CONFIG_WARNINGS_MAX = 9, CONFIG_WARNING_SIZE = 200 };
+enum { CONFIG_WARNINGS_MAX = 11, CONFIG_WARNING_SIZE = 200 };
 /* Settings of a finished configuration that have no effect, one sentence each; returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
 

@@ -4,6 +4,11 @@
 #include "core/base/text.h"
 #include "core/model/config.h"
 
+bool schedule_warms_up(enum schedule_kind kind)
+{
+    return kind != SCHEDULE_CONSTANT && kind != SCHEDULE_RISING;
+}
+
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE])
 {
     const struct model_config *m = &config->model.sizes;
@@ -30,17 +35,27 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.end_token = %lld has no effect without data.documents = packed",
                  (long long)config->data.end_token);
-    bool warms_up = config->train.schedule != SCHEDULE_CONSTANT && config->train.schedule != SCHEDULE_RISING;
-    if (warms_up && config->train.warmup_steps > config->train.total_steps)
+    if (schedule_warms_up(config->train.schedule) && config->train.warmup_steps > config->train.total_steps)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.warmup_steps = %lld is longer than the run of %lld step%s: the rate never reaches "
                  "train.learning_rate",
                  (long long)config->train.warmup_steps, (long long)config->train.total_steps,
                  text_plural(config->train.total_steps));
+    else if (config->train.schedule == SCHEDULE_WSD &&
+             config->train.warmup_steps + config->train.decay_steps > config->train.total_steps)
+        snprintf(
+            out[count++], CONFIG_WARNING_SIZE,
+            "train.warmup_steps = %lld and train.decay_steps = %lld are together longer than the run of %lld "
+            "step%s: the decay begins inside the warm-up",
+            (long long)config->train.warmup_steps, (long long)config->train.decay_steps,
+            (long long)config->train.total_steps, text_plural(config->train.total_steps));
     if (*config->train.accumulation_plan && config->train.accumulation_steps != 1)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.accumulation_steps = %lld has no effect beside train.accumulation_plan",
                  (long long)config->train.accumulation_steps);
+    if (config->train.recipe == RECIPE_QUICK && *config->model.from)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "train.recipe = quick has no effect with model.from: its values are for new models");
     if (config->model.zero_outputs && *config->model.from)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "model.zero_outputs has no effect with model.from, whose weights are loaded");

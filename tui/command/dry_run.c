@@ -19,16 +19,11 @@ enum { CHART_ROWS = 12, POINTS = 512 };
 
 /* ---- the schedule ---- */
 
-static bool warms_up(const struct schedule *schedule)
-{
-    return schedule->kind != SCHEDULE_CONSTANT && schedule->kind != SCHEDULE_RISING && schedule->warmup > 0;
-}
-
 /* Every schedule with a warm-up rises until that ends and does not rise after it, and every other one never
  * changes direction: the extremes of a range of steps are at its ends or at that step. */
 static int64_t peak_step(const struct schedule *schedule)
 {
-    return warms_up(schedule) ? schedule->warmup - 1 : 0;
+    return schedule_warms_up(schedule->kind) && schedule->warmup > 0 ? schedule->warmup - 1 : 0;
 }
 
 size_t schedule_points(const struct config *config, struct series_point *points, size_t most)

@@ -36,8 +36,7 @@ static const struct declared *find_declared(const char *key)
 }
 
 /* Keys on which the defaults of others depend. */
-static const char *const deciding[] = {"model.preset", "model.from", "train.recipe", "train.optimizer",
-                                       "data.format"};
+static const char *const deciding[] = {"model.preset", "train.recipe", "train.optimizer", "data.format"};
 
 /* The configuration that `config` would be if only those keys were given. */
 static enum status make_defaults(const struct config *config, struct config *out, struct err *err)

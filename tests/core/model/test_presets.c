@@ -103,8 +103,9 @@ TEST_CASE(a_recipe_sets_what_is_not_given)
     for (int i = 0; i < 2; i++) assert_int_equal(config_read_word(&config, words[i], NULL), STATUS_OK);
     assert_int_equal(config_finish(&config, NULL), STATUS_OK);
     assert_int_equal(config.train.optimizer, OPTIMIZER_MUON);
-    assert_true(config.train.learning_rate == 0.5 && config.train.min_lr_factor == 0.01);
-    assert_true(config.model.sizes.qk_norm && config.model.zero_outputs);
+    assert_true(config.train.learning_rate == 0.5 && config.muon.iterations == 3);
+    assert_int_equal(config.muon.coefficients, MUON_POLAR_EXPRESS);
+    assert_true(config.model.sizes.qk_norm);
 
     config_init(&read); /* its rate is for its rule */
     assert_int_equal(config_read_word(&read, "train.recipe=quick", NULL), STATUS_OK);

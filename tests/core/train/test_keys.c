@@ -280,7 +280,7 @@ static const struct row {
      NULL},
     {"train.epochs", "0.5", LENGTH | EVALS | VALUES | SAVES | FILES, "train.schedule=constant", FRESH, 0,
      NULL},
-    {"train.recipe", "quick", MEMORY | HELD | RATE | SWAPPED, "", FRESH, 0, NULL},
+    {"train.recipe", "quick", MEMORY | HELD | SWAPPED, "", FRESH, 0, NULL}, /* the rate is given */
     {"train.optimizer", "lion", MEMORY | HELD | LEARNS, "train.beta2=0.99", FRESH, 0, NULL},
     {"train.moments", "8bit", MEMORY | HELD | LEARNS, "", FRESH, 0, NULL},
     {"train.learning_rate", "0.02", RATE | LEARNS, "", FRESH, 0, NULL},

@@ -253,10 +253,39 @@ static void the_form_describes_fine_tuning_of_a_run(void **state)
     form_preview_make(run, 2, &preview);
     assert_string_equal(preview.problem, "");
     assert_non_null(strstr(preview.facts, " trained"));
+    char *page = process_output("train", "--dry-run", run[0], "--train.recipe=quick", s->config, NULL);
+    assert_non_null(strstr(page, "train.recipe = quick has no effect with model.from"));
+    assert_null(strstr(page, "muon"));
     form_preview_make(none, 1, &preview);
     assert_non_null(strstr(preview.problem, "did you mean \"learned\"?"));
     form_preview_make(word, 1, &preview);
     assert_memory_equal(preview.problem, "data.tokenizer: ", 16); /* the form marks the key's field */
+}
+
+static void the_configuration_of_a_run_is_shown_without_its_base(void **state)
+{
+    (void)state;
+    static struct config config;
+    struct arena arena = {0};
+    struct config_row *rows;
+    struct err err = {0};
+    size_t count, own = 0;
+    config_init(&config);
+    assert_int_equal(config_read_word(&config, "model.preset=tiny", &err), STATUS_OK);
+    assert_int_equal(config_finish(&config, &err), STATUS_OK);
+    strcpy(config.model.from, "/nowhere/base");
+    config.train.batch_size = 3;
+    char *text = config_text(&config);
+    if (config_rows_make(text, &arena, &rows, &count, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].differs) {
+            own++;
+            assert_true(strcmp(rows[i].key, "model.from") == 0 ||
+                        strcmp(rows[i].key, "train.batch_size") == 0);
+        }
+    assert_int_equal(own, 2);
+    arena_release(&arena);
+    free(text);
 }
 
 static void a_key_without_effect_is_reported_in_both(void **state)
@@ -333,6 +362,7 @@ int main(void)
         STAGE_TEST(weights_that_training_could_not_read_fail_here_too),
         STAGE_TEST(a_table_that_is_learned_as_text_is_pointed_out),
         STAGE_TEST(the_form_describes_fine_tuning_of_a_run),
+        STAGE_TEST(the_configuration_of_a_run_is_shown_without_its_base),
         STAGE_TEST(a_key_without_effect_is_reported_in_both),
         STAGE_TEST(parameter_groups_are_shown_as_estimate_shows_them),
         STAGE_TEST(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere),

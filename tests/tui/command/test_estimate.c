@@ -406,6 +406,8 @@ static void layers_are_rows_of_the_page(void **state)
          *without = process_output("estimate", s->config, "--model.num_layers=2", NULL);
     char *layers = strstr(with, "\nlayers: "), *trades = strstr(with, "\ncheckpoint.activation_interval");
     assert_null(strstr(without, "\nlayers: "));
+    assert_non_null(strstr(without, "   2 layers of "));
+    assert_null(strstr(without, "   1 layer of ")); /* the same buffer again, of the second layer */
     assert_true(layers && trades && layers < trades);
     const char *rows[] = {"\n      -  ", "\n      0  ", "\n      1  "};
     for (size_t i = 0; i < 3; i++) assert_true(strstr(layers, rows[i]) && strstr(layers, rows[i]) < trades);
