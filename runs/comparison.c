@@ -167,7 +167,7 @@ static enum status read_measures(struct reader *r, const struct run_info *info, 
         if (!row && !(row = add_outcome(r, measures[i].name, ORDER_MEASURES))) return no_memory(r);
         row->measure = true;
         row->unit = strncmp(row->name, "val_loss", 8) == 0 ? IN_NATS : IN_SCORE;
-        row->better = strncmp(row->name, "val_", 4) == 0 ? -1 : 1; /* as journal_count_evals does */
+        row->better = measure_falls(row->name) ? -1 : 1;
         if (!isnan(measures[i].value)) add_value(row, place, measures[i].value);
     }
     return status;
@@ -195,8 +195,9 @@ static double setting_number(const struct run_param *params, size_t count, const
 }
 
 /* As in MFU (model_flops_per_token): 6 for each parameter, 4 for a frozen one, without an embedding that is
- * not the head, and 12 · width of the heads · length for each layer. NaN where the length that a token
- * attends to is not that of the sequences: with a sliding window, and of rows packed with several texts. */
+ * not the head, and 12 · width of the heads · length for each layer. NaN where the number of parameters is
+ * not recorded, and where the length that a token attends to is not that of the sequences: with a sliding
+ * window, and of rows packed with several texts. */
 static double flops_per_token(const struct run_info *info, const struct run_param *params, size_t count)
 {
     static const char *const keys[] = {"model.num_layers", "model.num_heads", "model.head_dim",
@@ -206,7 +207,7 @@ static double flops_per_token(const struct run_info *info, const struct run_para
     double attention = 12, trained = (double)info->parameters;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         attention *= setting_number(params, count, keys[i]);
-    if (!tied || (format && strcmp(format, "text") != 0)) return NAN;
+    if (info->parameters < 0 || !tied || (format && strcmp(format, "text") != 0)) return NAN;
     if (setting_number(params, count, "model.sliding_window") > 0) return NAN;
     if (strcmp(tied, "true") != 0)
         trained -= setting_number(params, count, "model.vocab_size") *
@@ -475,7 +476,7 @@ static void format_outcome(const struct comparison *c, const struct comparison_r
 {
     char value[32] = "-", delta[32] = "";
     double number = row->values[run], first = row->values[0], change = comparison_delta(c, row, run);
-    bool is_nan = isnan(number) && row->unit == IN_NATS && c->runs[run].info->loss_recorded;
+    bool is_nan = isnan(number) && row->unit == IN_NATS && !row->measure && c->runs[run].info->loss_recorded;
     if (!isnan(number) || is_nan) format_value(number, row->unit, value, sizeof value);
     if (isfinite(change) && change != 0 && row->unit <= IN_SCORE)
         snprintf(delta, sizeof delta, " (%+.*f)", row->unit == IN_STEPS ? 0 : 4, change);

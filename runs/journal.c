@@ -72,9 +72,28 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
         "s", run_id);
 }
 
-/* A measure whose name begins with val_ is best when it is lowest. */
+/* The factor that makes the lowest value of the run's eval.metric its best. */
+static enum status read_direction(struct store *store, const char *run_id, int64_t *factor, struct err *err)
+{
+    sqlite3_stmt *metric;
+    bool row;
+    *factor = 1;
+    enum status status =
+        store_query(store, &metric, err,
+                    "select value from params where run_id = ?1 and name = 'eval.metric'", "s", run_id);
+    if (!status) status = store_step(store, metric, &row, err);
+    if (status || !row) return status;
+    const char *name = (const char *)sqlite3_column_text(metric, 0);
+    if (name && !measure_falls(name)) *factor = -1;
+    sqlite3_reset(metric);
+    return STATUS_OK;
+}
+
 enum status journal_count_evals(struct store *store, const char *run_id, struct err *err)
 {
+    int64_t factor;
+    enum status status = read_direction(store, run_id, &factor, err);
+    if (status) return status;
 #define COUNTS                                                                                               \
     "not exists (select 1 from segments l where l.run_id = ?1 and l.segment > t.segment"                     \
     " and l.first_step < t.step)"
@@ -91,13 +110,13 @@ enum status journal_count_evals(struct store *store, const char *run_id, struct 
         "  select t.step, t.segment, t.val_perplexity from evals t join metric m on m.name = 'val_perplexity'"
         "  where t.run_id = ?1),"
         " best as (select step, value from followed t where value is not null and " COUNTS
-        "  order by value * iif((select name like 'val!_%' escape '!' from metric), 1, -1), step limit 1)"
+        "  order by value * ?2, step limit 1)"
         " update runs set best_val_loss = (select val_loss from lowest),"
         " best_step = (select step from lowest where not exists (select 1 from metric)"
         "  union all select step from best),"
         " best_metric = ifnull((select name from metric), ''), best_value = (select value from best),"
         " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
-        "s", run_id);
+        "si", run_id, factor);
 #undef COUNTS
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/base/confusion.h"
 
@@ -47,6 +48,14 @@ struct measures {
     } of[MEASURES_MAX];
     struct confusion confusion; /* of a classifier; borrowed for the call; else of 0 classes */
 };
+
+/* Whether the lowest value of a measure is its best: of losses and perplexities of validation text
+ * ("val_loss", "val_loss_ema", "val_loss_books", "val_perplexity"), and of "", which stands for val_loss. Of
+ * all others, such as accuracy, the highest is; questions in val.jsonl give a "val_acc". */
+static inline bool measure_falls(const char *name)
+{
+    return !*name || strncmp(name, "val_loss", 8) == 0 || strncmp(name, "val_perplexity", 14) == 0;
+}
 
 /* The scores of one class in an evaluation of a classifier: struct class_scores. */
 struct class_record {

@@ -39,8 +39,7 @@ struct task {
 
     /* An evaluation: begin, judge for each of its batches, join what the ranks have judged, and then the
      * measures, which are the same on all. "Best" and early stopping follow the measure that eval.metric
-     * names, or val_loss. Of names that begin with val_, the lowest value is the best, of others the
-     * highest. */
+     * names, or val_loss; measure_falls says which value is the best. */
     void (*begin)(struct task_data *data);
     void (*judge)(struct task_data *data, struct network *network, uint64_t cursor, struct batch_view batch);
     void (*join)(struct task_data *data, const struct world *world);

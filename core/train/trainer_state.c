@@ -77,7 +77,7 @@ void trainer_begin_stopping(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience, c->eval.early_stopping_min_delta,
-                        strncmp(trainer_metric(t), "val_", 4) != 0);
+                        !measure_falls(trainer_metric(t)));
     t->state.best_saved = -1;
 }
 
@@ -279,6 +279,8 @@ static void settle_saves(struct trainer *t)
 static enum status load_first(struct trainer *t, struct err *err)
 {
     struct train_state first = {.lr_factor = 1, .lr_cut = 1, .corpus = t->state.corpus};
+    if (!t->setup.weights && *t->setup.config->model.from) /* resumed, from a checkpoint that is gone */
+        t->setup.weights = t->setup.config->model.from;
     enum status status = trainer_load_first_weights(t, err);
     if (status) return status;
     t->state = first;

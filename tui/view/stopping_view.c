@@ -21,21 +21,16 @@ struct stopping_state {
     struct stopping_row *rows;
     size_t best; /* the row of the best evaluation; list.count: it is not among them */
     struct list list;
-    double read_at;
+    double read_at; /* like workbench->uptime */
 };
 
 /* ---- reading ---- */
 
-static bool is_highest(const struct stopping_record *record)
-{
-    return record->metric && *record->metric; /* of a measure the highest is the best */
-}
-
 static enum status load(struct workbench *workbench, struct stopping_state *state, struct err *err)
 {
-    struct stopping_state next = {.list = state->list, .read_at = workbench->now};
+    struct stopping_state next = {.list = state->list, .read_at = workbench->uptime};
     size_t count = 0;
-    state->read_at = workbench->now;
+    state->read_at = workbench->uptime;
     enum status status = run_get(workbench->store, state->run.id, &next.run, err);
     if (!status)
         status =
@@ -69,7 +64,7 @@ static bool stopping_read(struct workbench *workbench, void *opaque, bool store_
     struct stopping_state *state = opaque;
     bool live = label_is_live(state->run.status);
     if (!store_changed && !live) return false;
-    if (live && workbench->now - state->read_at < READ_SECONDS) return false;
+    if (live && workbench->uptime - state->read_at < READ_SECONDS) return false;
     workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
 }
@@ -87,7 +82,9 @@ static void draw_best(const struct stopping_state *state, struct pen *pen)
     }
     pen_print(pen, STYLE_BEST, ATTR_BOLD, "%s at step %lld", TEXT_LOSS(now->best_val_loss),
               (long long)now->best_step);
-    if (is_highest(now)) pen_print(pen, STYLE_DIM, 0, "   highest %.40s", now->metric);
+    if (now->metric && *now->metric)
+        pen_print(pen, STYLE_DIM, 0, "   %s %.40s", measure_falls(now->metric) ? "lowest" : "highest",
+                  now->metric);
     if (isfinite(now->val_loss) && now->step != now->best_step)
         pen_print(pen, STYLE_DIM, 0, "   now %s (%s%s)", TEXT_LOSS(now->val_loss),
                   now->val_loss >= now->best_val_loss ? "+" : "",

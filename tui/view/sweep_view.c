@@ -29,8 +29,8 @@ struct sweep_state {
     double *places;                               /* of each run on each axis */
     struct list list;
     const char *measure; /* "val loss" */
-    double read_at;
-    bool stale, live; /* live: a run is training */
+    double read_at;      /* like workbench->uptime */
+    bool stale, live;    /* live: a run is training */
 };
 
 /* ---- from runs to lines ---- */
@@ -40,19 +40,13 @@ static double value_of(const struct run_info *run)
     return *run->best_metric ? run->best_value : run->best_val_loss;
 }
 
-/* Of measures other than losses and perplexities the highest value is the best. */
-static bool is_lowest(const struct run_info *run)
-{
-    return !*run->best_metric || strncmp(run->best_metric, "val_", 4) == 0;
-}
-
 static int best_first(const void *a, const void *b)
 {
     const struct run_info *left = a, *right = b;
     double x = value_of(a), y = value_of(b);
     if (isnan(x) || isnan(y)) return isnan(x) - isnan(y);
     if (x == y) return (left->steps < right->steps) - (left->steps > right->steps);
-    return (x < y) == is_lowest(a) ? -1 : 1;
+    return (x < y) == measure_falls(left->best_metric) ? -1 : 1;
 }
 
 /* A value of an axis, while its labels are made. */
@@ -117,7 +111,7 @@ static struct value value_on(struct sweep_state *state, size_t axis, size_t run)
 static bool place_all(struct sweep_state *state)
 {
     size_t count = state->comparison.count, axes = state->key_count + 1;
-    bool lowest = !count || is_lowest(state->runs);
+    bool lowest = !count || measure_falls(state->runs->best_metric);
     struct value *values = arena_alloc_array(&state->arena, count + 1, sizeof *values);
     state->places = arena_alloc_array(&state->arena, count + 1, axes * sizeof *state->places);
     state->lines = arena_alloc_array(&state->arena, count + 1, sizeof *state->lines);
@@ -156,11 +150,11 @@ static bool follows(const struct comparison *c, const char *key)
 /* Reads the runs with the tag; on failure the old ones stay. */
 static enum status load(struct workbench *workbench, struct sweep_state *state, struct err *err)
 {
-    struct sweep_state next = {.list = state->list, .measure = "val loss", .read_at = workbench->now};
+    struct sweep_state next = {.list = state->list, .measure = "val loss", .read_at = workbench->uptime};
     struct run_info *all = NULL;
     size_t count = 0, n = 0;
     memcpy(next.tag, state->tag, sizeof next.tag);
-    state->read_at = workbench->now;
+    state->read_at = workbench->uptime;
     state->stale = false;
     enum status status = run_list(workbench->store, &next.arena, &all, &count, err);
     for (size_t i = 0; !status && i < count; i++)
@@ -205,7 +199,7 @@ static enum status sweep_open(struct workbench *workbench, void *opaque, const c
     const char *tag = run_sweep_tag(&run, &bytes);
     if (!tag)
         return err_set(err, STATUS_NOT_FOUND,
-                       "run %s is of no sweep (start one: anneal sweep CONFIG.ini --section.key=A,B,C)",
+                       "run %s belongs to no sweep (start one: anneal sweep CONFIG.ini --section.key=A,B,C)",
                        run.name);
     snprintf(state->tag, sizeof state->tag, "%.*s", (int)bytes, tag);
     return load(workbench, state, err);
@@ -222,7 +216,7 @@ static bool sweep_read(struct workbench *workbench, void *opaque, bool store_cha
 {
     struct sweep_state *state = opaque;
     state->stale = state->stale || store_changed || state->live; /* a crash changes no row */
-    if (!state->stale || workbench->now - state->read_at < READ_SECONDS) return false;
+    if (!state->stale || workbench->uptime - state->read_at < READ_SECONDS) return false;
     workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
 }

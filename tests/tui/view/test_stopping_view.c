@@ -50,6 +50,12 @@ TEST_CASE(the_newest_evaluation_shows_how_much_patience_is_left)
     workbench_tick(workbench, workbench->now + 3);
     headless_expect(workbench, 80, 24, 80, "3 of 5 used up");
     headless_expect_selected(workbench, " 70 ");
+    store_fixture_sql(home, "update early_stopping set metric = 'val_loss_ema'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 120, 24, 120, "at step 70 lowest val_loss_ema");
+    store_fixture_sql(home, "update early_stopping set metric = 'val_acc'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 120, 24, 120, "at step 70 highest val_acc");
     headless_type(workbench, "q");
     headless_expect(workbench, 80, 24, 80, "▸loss");
     workbench_close(workbench);

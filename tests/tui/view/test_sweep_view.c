@@ -65,7 +65,7 @@ TEST_CASE(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first)
     headless_expect(workbench, 80, 24, 80, "no run has its tag any more");
     headless_type(workbench, "q");
     headless_type(workbench, "W");
-    headless_expect(workbench, 80, 24, 80, "run run-01 is of no sweep");
+    headless_expect(workbench, 80, 24, 80, "run run-01 belongs to no sweep");
     workbench_close(workbench);
 }
 
