@@ -6,12 +6,8 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "runs/annotation.h"
-
-static enum status no_memory(struct err *err)
-{
-    return err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
-}
 
 void listing_release(struct listing *listing)
 {
@@ -28,11 +24,12 @@ static enum status read_names(struct listing *listing, struct store *store, stru
     enum status status = field_names_read(store, &listing->names_arena, &names, &count, err);
     if (status) return status;
     all = arena_alloc_array(&listing->names_arena, count + more + 1, sizeof *all);
-    if (!all) return no_memory(err);
+    if (!all) return err_no_memory(err, "a list of runs");
     memcpy(all, names, count * sizeof *all);
     if (more) memcpy(all + count, listing->more_names, more * sizeof *all);
     listing->names = all;
     listing->name_count = count + more;
+    listing->names_old = false;
     return STATUS_OK;
 }
 
@@ -40,7 +37,8 @@ enum status listing_names(struct listing *listing, struct store *store, const ch
                           size_t *count, struct err *err)
 {
     enum status status = STATUS_OK;
-    if (!listing->names) {
+    if (!listing->names || listing->names_old) {
+        listing->names = NULL;
         arena_release(&listing->names_arena);
         status = read_names(listing, store, err);
     }
@@ -91,25 +89,12 @@ static int add_field(struct listing *listing, const struct field *field, bool co
     return listing->field_count++;
 }
 
-/* Takes the next name of a list with commas, without the blanks around it; false: there is none. */
-static bool next_name(const char **rest, char name[FIELD_NAME_MAX])
-{
-    *rest += strspn(*rest, ", \t");
-    size_t n = strcspn(*rest, ","), trimmed = n;
-    while (trimmed && strchr(" \t", (*rest)[trimmed - 1])) trimmed--;
-    if (trimmed >= FIELD_NAME_MAX) trimmed = FIELD_NAME_MAX - 1;
-    memcpy(name, *rest, trimmed);
-    name[trimmed] = '\0';
-    *rest += n;
-    return n > 0;
-}
-
 static enum status add_columns(struct listing *listing, const char *names, bool strict, struct err *err)
 {
     char name[FIELD_NAME_MAX];
     struct field field;
     enum status status = STATUS_OK;
-    while (!status && names && next_name(&names, name)) {
+    while (!status && names && text_next_name(&names, name, sizeof name)) {
         if (strict) status = field_check(name, listing->names, listing->name_count, err);
         if (!status && listing->column_count == LISTING_COLUMNS_MAX)
             return strict ? err_set(err, STATUS_USAGE, "more than %d columns", LISTING_COLUMNS_MAX)
@@ -127,7 +112,7 @@ static enum status add_keys(struct listing *listing, const char *names, struct e
     char word[FIELD_NAME_MAX];
     struct field field;
     enum status status = STATUS_OK;
-    while (!status && names && next_name(&names, word)) {
+    while (!status && names && text_next_name(&names, word, sizeof word)) {
         const char *name = word + (*word == '-');
         status = field_check(name, listing->names, listing->name_count, err);
         if (!status && listing->key_count == LISTING_KEYS_MAX)
@@ -173,29 +158,26 @@ enum status listing_read(struct listing *listing, struct store *store, struct er
     next.read_at = clock_wall();
     enum status status = run_list(store, &next.arena, &next.runs, &next.count, err);
     if (!status) next.shown = arena_alloc_array(&next.arena, next.count + 1, sizeof *next.shown);
-    if (!status && !next.shown) status = no_memory(err);
+    if (!status && !next.shown) status = err_no_memory(err, "a list of runs");
     for (int i = 0; i < next.field_count; i++) next.fields[i].values = NULL;
     if (!status) status = read_values(&next, NULL, listing, store, err);
     if (status) {
         arena_release(&next.arena);
         return status;
     }
-    if (next.count != listing->count) next.names = NULL; /* other runs may have other keys */
+    next.names_old = true;
     arena_release(&listing->arena);
     *listing = next;
     arrange(listing);
     return STATUS_OK;
 }
 
-enum status listing_set(struct listing *listing, struct store *store, const struct listing_request *request,
-                        bool strict, struct err *err)
+/* listing_set with the names that the listing has. */
+static enum status set(struct listing *listing, struct store *store, const struct listing_request *request,
+                       bool strict, struct err *err)
 {
-    const char *filter = request->filter ? request->filter : "", *const * names;
-    size_t count;
+    const char *filter = request->filter ? request->filter : "";
     enum status status = STATUS_OK;
-    if (strict || *filter || (request->sort && *request->sort))
-        status = listing_names(listing, store, &names, &count, err);
-    if (status) return status;
     struct listing next = *listing;
     next.column_count = next.field_count = next.key_count = 0;
     next.filter = (struct filter){0};
@@ -215,6 +197,23 @@ enum status listing_set(struct listing *listing, struct store *store, const stru
     *listing = next;
     if (listing->shown) arrange(listing);
     return STATUS_OK;
+}
+
+enum status listing_set(struct listing *listing, struct store *store, const struct listing_request *request,
+                        bool strict, struct err *err)
+{
+    const char *const *names;
+    size_t count;
+    bool named = strict || (request->filter && *request->filter) || (request->sort && *request->sort);
+    enum status status = STATUS_OK;
+    if (named && !listing->names) status = listing_names(listing, store, &names, &count, err);
+    if (!status) status = set(listing, store, request, strict, err);
+    /* To read the names of many runs takes too long for each letter of a filter: only an unknown one needs
+     * it. */
+    if (!named || !listing->names_old || (status ? status != STATUS_USAGE : !listing->filter.problem.why[0]))
+        return status;
+    status = listing_names(listing, store, &names, &count, err);
+    return status ? status : set(listing, store, request, strict, err);
 }
 
 /* ---- words for an order ---- */

@@ -28,8 +28,9 @@ struct listing {
     struct arena arena; /* of runs, values and shown */
     double read_at;     /* Unix seconds */
     struct arena names_arena;
-    const char *const *names;
+    const char *const *names; /* of all fields; NULL: not read yet */
     size_t name_count;
+    bool names_old; /* runs were read after the names: they may have recorded others */
     int filter_fields[FILTER_FIELDS_MAX];
     struct {
         int field;
@@ -63,7 +64,7 @@ void listing_sort_next(const struct listing *listing, char *sort, size_t size);
 /* Turns it around. */
 void listing_sort_reverse(char *sort, size_t size);
 
-/* The names of all fields; valid until the listing is read anew. */
+/* The names of all fields, read anew if runs were; valid until the next call or listing_set. */
 enum status listing_names(struct listing *listing, struct store *store, const char *const **out,
                           size_t *count, struct err *err);
 

@@ -126,6 +126,7 @@ enum status file_out_join(struct file_out *out, const char *path, struct err *er
 enum status file_out_close(struct file_out *out, enum status status, int error, struct err *err)
 {
     if (!error && fflush(out->stream) != 0) error = errno;
+    if (!error && ferror(out->stream)) error = EIO; /* an earlier write: its text is dropped */
     if (!error && !status && file_sync(fileno(out->stream))) error = errno;
     if (out->stream != stdout && fclose(out->stream) != 0 && !error) error = errno;
     out->stream = NULL;
@@ -279,9 +280,7 @@ enum status file_anneal_home(char *buf, size_t size, struct err *err)
     if (path[0] != '/' && !getcwd(here, sizeof here)) return io_error(err, path, "find the current folder");
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') path[--n] = '\0';
-    if (snprintf(buf, size, "%s%s%s", here, *here ? "/" : "", path) >= (int)size)
-        return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
-    return STATUS_OK;
+    return file_format_path(buf, size, err, "%s%s%s", here, *here ? "/" : "", path);
 }
 
 enum status file_in_home(const char *name, char *buf, size_t size, struct err *err)

@@ -64,6 +64,16 @@ int text_word_index(const char *words, const char *word, size_t n)
     return -1;
 }
 
+bool text_next_name(const char **rest, char *name, size_t size)
+{
+    *rest += strspn(*rest, ", \t");
+    size_t n = strcspn(*rest, ","), trimmed = n;
+    while (trimmed && strchr(" \t", (*rest)[trimmed - 1])) trimmed--;
+    snprintf(name, size, "%.*s", (int)trimmed, *rest);
+    *rest += n;
+    return n > 0;
+}
+
 char *text_format_bytes(uint64_t bytes, char *buf, size_t size)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -17,6 +17,10 @@ const char *text_nearest(const char *word, const char *const *names, size_t coun
 /* The place, from 0, of a word of n bytes in a text of words with one blank between; -1: it is not there. */
 int text_word_index(const char *words, const char *word, size_t n);
 
+/* Takes the next name of a list with commas between, without the blanks around it, cut to `size`; *rest is
+ * then after it. False: there is none. */
+bool text_next_name(const char **rest, char *name, size_t size);
+
 /* "512 B", "3.4 KiB", "1.2 GiB". Returns buf. */
 char *text_format_bytes(uint64_t bytes, char *buf, size_t size);
 

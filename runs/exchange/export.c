@@ -176,12 +176,14 @@ static bool is_metric(enum store_table table, const struct column_info *column)
            (table == TABLE_STEPS || strcmp(column->name, "tokens") != 0);
 }
 
-/* Whether `name` is among the words of `names`. */
+enum { CHOSEN_NAME_MAX = 256 };
+
+/* Whether `name` is among `names`, as in struct metric_choice. */
 static bool is_chosen(const char *names, const char *name)
 {
-    size_t n = strlen(name);
-    for (; names && *names; names += strcspn(names, ","), names += *names == ',')
-        if (strcspn(names, ",") == n && strncmp(names, name, n) == 0) return true;
+    char chosen[CHOSEN_NAME_MAX];
+    for (const char *rest = names; rest && text_next_name(&rest, chosen, sizeof chosen);)
+        if (strcmp(chosen, name) == 0) return true;
     return !names;
 }
 
@@ -259,9 +261,38 @@ static enum status write_metric(struct store *store, sqlite3_stmt *select, const
     return status;
 }
 
-/* Writes the metrics of a run to the long table; *any becomes true if there is a value. */
+/* STATUS_NOT_FOUND if none of the runs has recorded a value under this name; suggests the nearest name. */
+static enum status check_recorded(struct store *store, const char *const *run_ids, size_t run_count,
+                                  struct metric_choice choice, const char *name, struct err *err)
+{
+    struct arena arena = {0};
+    struct metric_list metrics = {0};
+    bool found = false;
+    enum status status = STATUS_OK;
+    for (size_t i = 0, m = 0; !status && !found && i < run_count; i++) {
+        status = list_metrics(store, run_ids[i], choice, &arena, &metrics, err);
+        for (sqlite3_stmt *select; !status && !found && m < metrics.count; m++) {
+            if (strcmp(metrics.of[m].name, name) != 0) continue;
+            status = select_metric(store, run_ids[i], &metrics.of[m], &select, &found, err);
+            if (!status) sqlite3_reset(select);
+        }
+    }
+    const char **names = arena_alloc_array(&arena, metrics.count + 1, sizeof *names), *nearest;
+    if (!status && !names) status = err_no_memory(err, "a list of metrics");
+    if (!status && !found) {
+        for (size_t m = 0; m < metrics.count; m++) names[m] = metrics.of[m].name;
+        nearest = text_nearest(name, names, metrics.count);
+        if (nearest && strcmp(nearest, name) == 0) nearest = NULL;
+        status = err_set(err, STATUS_NOT_FOUND, "%.80s: no value is recorded under this name%s%.80s%s", name,
+                         nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    }
+    arena_release(&arena);
+    return status;
+}
+
+/* Writes the metrics of a run to the long table. */
 static enum status write_long(struct store *store, const char *run_id, struct metric_choice choice,
-                              struct csv_out *csv, bool *any, struct err *err)
+                              struct csv_out *csv, struct err *err)
 {
     struct arena arena = {0};
     struct metric_list metrics = {0};
@@ -274,7 +305,6 @@ static enum status write_long(struct store *store, const char *run_id, struct me
         if (!is_chosen(choice.names, metrics.of[m].name)) continue;
         status = select_metric(store, run_id, &metrics.of[m], &select, &row, err);
         if (!status && row) status = write_metric(store, select, &metrics.of[m], run_id, csv, err);
-        *any = *any || row;
     }
     arena_release(&arena);
     return status;
@@ -288,22 +318,25 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
-    bool any = false;
-    write_header(&csv, header, 5);
+    char name[CHOSEN_NAME_MAX];
     status = store_read_begin(store, err);
+    for (const char *rest = choice.names; !status && rest && text_next_name(&rest, name, sizeof name);)
+        status = check_recorded(store, run_ids, run_count, choice, name, err);
+    if (!status) write_header(&csv, header, 5);
     for (size_t i = 0; !status && i < run_count; i++)
-        status = write_long(store, run_ids[i], choice, &csv, &any, err);
+        status = write_long(store, run_ids[i], choice, &csv, err);
     store_read_end(store);
-    if (!status && choice.names && !any)
-        status = err_set(err, STATUS_NOT_FOUND, "%.80s: no value is recorded under this name", choice.names);
     return file_out_close(&file, status, csv.error, err);
 }
 
-enum status export_curves(const struct export_curve *curves, size_t count, const char *path, struct err *err)
+enum status export_curves(const struct export_curve *curves, size_t count, const char *counted,
+                          const char *path, struct err *err)
 {
-    static const char *const header[] = {"curve", "first_step", "last_step", "mean",
-                                         "min",   "max",        "last",      "smoothed"};
+    char first[40], last[40];
+    const char *const header[] = {"curve", first, last, "mean", "min", "max", "last", "smoothed"};
     struct file_out file;
+    snprintf(first, sizeof first, "first_%s", counted);
+    snprintf(last, sizeof last, "last_%s", counted);
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);

@@ -27,15 +27,15 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
 /* Selects the metrics of one or both tables; measures belong to evals. */
 struct metric_choice {
     bool steps, evals;
-    const char *names; /* only these, separated by commas; NULL: all */
+    const char *names; /* only these, with commas between and blanks around them or not; NULL: all */
 };
 
-/* `run,step,wall_time,metric,value`: run by run, metric by metric, by rising step. STATUS_NOT_FOUND: there is
- * no value under the names chosen. */
+/* `run,step,wall_time,metric,value`: run by run, metric by metric, by rising step. STATUS_NOT_FOUND: no
+ * run has a value under one of the names chosen. */
 enum status export_long(struct store *store, const char *const *run_ids, size_t run_count,
                         struct metric_choice choice, const char *path, struct err *err);
 
-/* A curve of a chart, as it is drawn: a point may stand for several steps. */
+/* A curve of a chart, as it is drawn: a point may stand for several steps, and lie at other numbers. */
 struct export_curve {
     const char *name;
     const struct series_point *points; /* count of them */
@@ -43,8 +43,10 @@ struct export_curve {
     const double *smooth; /* count values; NULL: none */
 };
 
-/* `curve,first_step,last_step,mean,min,max,last,smoothed`. */
-enum status export_curves(const struct export_curve *curves, size_t count, const char *path, struct err *err);
+/* `curve,first_step,last_step,mean,min,max,last,smoothed`; `counted`: what the points lie at instead of
+ * "step", such as "tokens" for first_tokens,last_tokens. */
+enum status export_curves(const struct export_curve *curves, size_t count, const char *counted,
+                          const char *path, struct err *err);
 
 /* TensorBoard's scalars: one file per metric of a run, "FOLDER/loss.csv", with the header `Wall
  * time,Step,Value`; a metric without values gets no file. The folder must exist. written[0..*count) are the

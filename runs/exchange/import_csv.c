@@ -116,7 +116,7 @@ static enum status check_run(struct reader *r, const char *text)
     }
     if (strcmp(import->run, text) == 0) return STATUS_OK;
     return err_set(import->err, STATUS_USAGE,
-                   "%s:%lld: is of run %s, but %s is of run %s (export and import runs one at a time)",
+                   "%s:%lld: belongs to run %s, but %s to run %s (export and import runs one at a time)",
                    import->path, (long long)import->line, text,
                    strcmp(import->run_path, import->path) == 0 ? "what comes before" : import->run_path,
                    import->run);
@@ -199,7 +199,7 @@ enum status import_read_csv(struct import *import, FILE *file)
     struct reader *r = calloc(1, sizeof *r);
     if (!r || csv_init(&r->parser, CSV_STRICT | CSV_STRICT_FINI | CSV_EMPTY_IS_NULL | CSV_APPEND_NULL) != 0) {
         free(r);
-        return err_set(import->err, STATUS_NO_MEMORY, "%s: not enough memory", import->path);
+        return err_no_memory(import->err, "reading %s", import->path);
     }
     csv_set_realloc_func(&r->parser, bounded_realloc);
     csv_set_blk_size(&r->parser,

@@ -24,11 +24,12 @@ enum status import_bad(struct import *import, const char *format, ...)
 
 enum status import_set_kind(struct import *import, enum import_kind kind)
 {
-    if (import->kind != IMPORT_NOTHING &&
-        (import->kind != kind || kind == IMPORT_LLMC || kind == IMPORT_WANDB))
+    if (import->kind != IMPORT_NOTHING && import->kind != kind)
         return err_set(import->err, STATUS_USAGE,
-                       "%s: is of another kind than the file before it, or is a second log (import files of "
-                       "one kind at a time, logs one by one)",
+                       "%s: is another kind of file than the one before it (import one kind at a time)",
+                       import->path);
+    if (import->kind == IMPORT_LLMC || import->kind == IMPORT_WANDB)
+        return err_set(import->err, STATUS_USAGE, "%s: is a second log (import logs one at a time)",
                        import->path);
     import->kind = kind;
     return STATUS_OK;

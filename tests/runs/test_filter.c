@@ -100,6 +100,7 @@ TEST_CASE(a_filter_passes_what_it_says)
         {"age<2h", "a"},
         {"created_at>2d", "a"},
         {"created_at>4d", "ab"},
+        {"age<1w", "ab"},
         {"created_at<2001-09-10", "cde"},
         {"created_at>2001-09-10", "ab"},
         {"train.learning_rate<1e-3", "a"},
@@ -159,7 +160,7 @@ TEST_CASE(a_mistake_is_told_with_its_place_and_does_not_count)
         {"name~(", "(", "not a regular expression: missing closing parenthesis", "abcde"},
         {"alpha and", "and", "is missing here", "a"},
         {"alpha or", "or", "is missing after \"or\"", "abcde"},
-        {"alpha not", "", "is missing after \"not\"", "a"},
+        {"alpha not", "not", "is missing after \"not\"", "a"},
         {"(alpha", "(", "not closed", "a"},
         {"alpha)", ")", "no parenthesis is open", "a"},
         {"alpha) beta", ")", "no parenthesis is open", ""},
@@ -238,6 +239,20 @@ TEST_CASE(several_keys_sort_and_columns_have_values)
     request.sort = "-steps,nothing";
     assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_USAGE);
     assert_int_equal(listing.runs[listing.shown[1]].id[0], 'c'); /* as it was */
+}
+
+TEST_CASE(a_measure_is_known_from_its_first_evaluation_on)
+{
+    make("measures");
+    expect("f1.joy>0.5", "a");
+    store_fixture_sql(home, "insert into measures values('a', 0, 10, 'accuracy', 0.5, 0)");
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    expect("accuracy>=0.5", "a");
+    store_fixture_sql(home, "insert into measures values('a', 0, 11, 'recall', 0.5, 0)");
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    struct listing_request request = {.columns = "recall", .sort = "-recall"};
+    assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_OK);
+    assert_true(listing_value(&listing, 0, listing.shown[0])->number == 0.5);
 }
 
 TEST_CASE(tags_notes_and_names_are_written_cleanly)
@@ -372,6 +387,7 @@ int main(void)
         cmocka_unit_test_teardown(a_mistake_is_told_with_its_place_and_does_not_count, forget),
         cmocka_unit_test_teardown(no_text_makes_a_filter_slow_or_breaks_it, forget),
         cmocka_unit_test_teardown(several_keys_sort_and_columns_have_values, forget),
+        cmocka_unit_test_teardown(a_measure_is_known_from_its_first_evaluation_on, forget),
         cmocka_unit_test_teardown(tags_notes_and_names_are_written_cleanly, forget),
         cmocka_unit_test_teardown(archived_runs_are_left_out_unless_the_filter_speaks_of_them, forget),
         cmocka_unit_test_teardown(

@@ -110,11 +110,29 @@ TEST_CASE(tag_writes_on_runs_and_lists_know_it)
     json_decref(shown);
 }
 
+TEST_CASE(the_texts_of_a_run_stay_texts_in_json)
+{
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-texts", home, sizeof home);
+    answer_furnish(home, finished, crashed);
+    answer_expect(home, "tag psalms --name 007 --note 1e5 +true", 0, "");
+    json_t *list =
+        answer_json(home, "runs --filter name=007 --json --columns name,note,tags,steps,train.learning_rate");
+    json_t *run = json_array_get(list, 0);
+    assert_string_equal(json_string_value(json_object_get(run, "name")), "007");
+    assert_string_equal(json_string_value(json_object_get(run, "note")), "1e5");
+    assert_string_equal(json_string_value(json_object_get(run, "tags")), "true");
+    assert_true(json_real_value(json_object_get(run, "steps")) == 300);
+    assert_true(json_real_value(json_object_get(run, "train.learning_rate")) == 3e-4);
+    json_decref(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_lists_filters_and_sorts),
         cmocka_unit_test(tag_writes_on_runs_and_lists_know_it),
+        cmocka_unit_test(the_texts_of_a_run_stay_texts_in_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

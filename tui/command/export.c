@@ -173,6 +173,8 @@ static const char *contradiction(const struct request *request, int words)
     if (svg && table >= 0) return "--format svg draws metrics and takes no --table: --metric NAME";
     if (!csv && table >= 0 && table != TABLE_STEPS && table != TABLE_EVALS && table != ALL)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
+    if (request->metrics && !request->metrics[strspn(request->metrics, ", \t")])
+        return "--metric names no metric";
     if (request->metrics && !svg && format != FORMAT_LONG) return "--metric needs --format svg or long";
     if ((request->log || request->decay > 0) && !svg) return "--log and --smooth need --format svg";
     if (format != FORMAT_TENSORBOARD && request->path &&

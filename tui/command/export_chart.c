@@ -12,7 +12,7 @@
 #include "tui/widget/chart.h"
 #include "tui/widget/chart_svg.h"
 
-enum { POINTS = 1500, NAME_MAX_BYTES = 64 };
+enum { POINTS = 1500 };
 
 struct curves {
     struct store *store;
@@ -113,14 +113,11 @@ enum status export_chart(struct store *store, const struct chart_request *reques
         .chart = {.log = request->log, .decay = request->decay, .cursor = -1, .best_step = -1, .ended = true},
         .err = err};
     const char *metrics = request->metrics ? request->metrics : request->count > 1 ? "loss" : "loss,val_loss";
-    char name[NAME_MAX_BYTES];
+    char name[QUANTITY_NAME_MAX];
     enum status status = STATUS_OK;
     c.several_metrics = strchr(metrics, ',') != NULL;
     c.chart.title = request->metrics ? metrics : "loss";
-    for (const char *at = metrics; !status && *at; at += *at == ',') {
-        size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        at += n;
+    for (const char *rest = metrics; !status && text_next_name(&rest, name, sizeof name);) {
         const char *metric = arena_strdup(&c.arena, name);
         status = metric ? add_metric(&c, metric) : err_no_memory(err, "a chart");
     }

@@ -80,11 +80,13 @@ static enum status print_json(const struct listing *listing, struct err *err)
         if (listing->column_count > 0) json_out_text(&o.out, "run", listing->runs[run].id);
         for (int c = 0; c < listing->column_count; c++) {
             const struct field_value *value = listing_value(listing, c, run);
-            const char *name = listing->fields[c].field.name;
-            if (value->text || !value->known)
-                run_param_json(&o.out, name, value->known ? value->text : NULL);
+            const struct field *field = &listing->fields[c].field;
+            bool own = field->column || field->made; /* of the run: its texts are never numbers */
+            if (value->known && !value->text)
+                json_out_real(&o.out, field->name, value->number);
             else
-                json_out_real(&o.out, name, value->number);
+                (own ? json_out_text : run_param_json)(&o.out, field->name,
+                                                       value->known ? value->text : NULL);
         }
     }
     if (listing->shown_count) json_out_close(&o.out);

@@ -10,6 +10,8 @@
 
 const char *const compare_axis_words[COMPARE_AXES + 1] = {"step",        "tokens",        "wall time",
                                                           "active time", "relative step", NULL};
+const char *const compare_axis_columns[COMPARE_AXES] = {"step", "tokens", "wall_time_ms", "active_time_ms",
+                                                        "relative_step"};
 
 #define PLACE_MAX (INT64_C(1) << 60)
 
@@ -222,8 +224,8 @@ static enum status make_curves(struct compare_model *model, const struct compare
 static bool more_is_better(const struct quantity *quantity)
 {
     enum metric metric = quantity->metric;
-    return metric == METRIC_MEASURE || metric == METRIC_TOKENS_PER_SEC || metric == METRIC_MFU ||
-           metric == METRIC_LR;
+    if (metric == METRIC_MEASURE) return !measure_falls(quantity->column);
+    return metric == METRIC_TOKENS_PER_SEC || metric == METRIC_MFU || metric == METRIC_LR;
 }
 
 static enum status find_reach(struct store *store, struct compare_run *run,
@@ -442,35 +444,41 @@ void compare_model_release(struct compare_model *model)
     *model = (struct compare_model){0};
 }
 
-/* Reads what is new of a run; *changed if there is anything. */
+/* Reads what is new of a run, and *changed if there is anything. After a failure it is new still. */
 static enum status update_run(struct store *store, struct compare_run *run,
                               const struct compare_request *request, bool *changed, struct err *err)
 {
     struct run_info info;
+    struct arena arena = {0};
+    struct pace pace = {0};
     enum status status = run_get(store, run->info.id, &info, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK; /* deleted meanwhile: shown until the view closes */
     bool same = !status && info.steps == run->info.steps && info.segment == run->info.segment &&
                 info.status == run->info.status && info.best_step == run->info.best_step;
     if (status || same) return status;
     *changed = true;
-    run->info = info;
-    arena_release(&run->pace_arena);
-    run->pace = (struct pace){0};
     status = series_update(store, info.id, &run->series, err);
     if (!status && (axes[request->axis].paced || !isnan(request->target)))
-        status = pace_read(store, info.id, &run->pace_arena, &run->pace, err);
-    return status ? status : find_reach(store, run, request, err);
+        status = pace_read(store, info.id, &arena, &pace, err);
+    arena_release(status ? &arena : &run->pace_arena);
+    if (status) return status;
+    run->pace_arena = arena;
+    run->pace = pace;
+    status = find_reach(store, run, request, err);
+    if (!status) run->info = info;
+    return status;
 }
 
 enum status compare_model_update(struct compare_model *model, struct store *store,
                                  const struct compare_request *request, bool *changed, struct err *err)
 {
     enum status status = STATUS_OK;
-    *changed = false;
     for (size_t i = 0; i < model->run_count && !status; i++)
-        status = update_run(store, &model->runs[i], request, changed, err);
+        status = update_run(store, &model->runs[i], request, &model->behind, err);
+    *changed = model->behind;
     if (!*changed) return status;
     if (!status) status = compare(model, store, request, err);
+    if (!status) model->behind = false;
     enum status made = make_curves(model, request, status ? NULL : err);
     return status ? status : made;
 }

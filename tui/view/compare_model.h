@@ -20,6 +20,8 @@ enum compare_axis {
     COMPARE_AXES
 };
 extern const char *const compare_axis_words[COMPARE_AXES + 1]; /* "step", … NULL */
+/* The places on an axis as a column is called: "step", "tokens", "wall_time_ms", … */
+extern const char *const compare_axis_columns[COMPARE_AXES];
 
 enum { COMPARE_CURVES_MAX = CHART_TRACES_MAX, COMPARE_RUNS_MAX = 64, COMPARE_POINTS = 1024 };
 
@@ -62,6 +64,7 @@ struct compare_model {
     int64_t first, last; /* the range of all curves on the axis, when all of it was last read */
     /* private */
     struct compare_request shown;    /* the request for which the series were read */
+    bool behind;                     /* runs have new data that the comparison lacks */
     struct run_info *infos;          /* for the comparison, in the order of `runs` */
     struct arena arena, curve_arena; /* of the runs; of the curves */
 };

@@ -160,6 +160,7 @@ static struct chart make_chart(const struct compare_state *state, char over[OVER
                           .best_step = -1};
     run_chart_dress(&state->request.look, &chart);
     chart.unit = over;
+    chart.counted = compare_axis_columns[state->request.axis];
     chart.x_scale = compare_model_scale(model, state->request.axis, &unit);
     snprintf(over, OVER_MAX, "%s%sby %s%s%s%s", state->request.look.unit ? state->request.look.unit : "",
              state->request.look.unit ? " " : "", compare_axis_words[state->request.axis], *unit ? ", " : "",

@@ -52,7 +52,8 @@ static enum status write_points(const struct chart *chart, const char *path, str
     enum status status = STATUS_OK;
     for (int t = 0; !status && t < chart->trace_count; t++)
         if (!shown_curve(chart, &chart->trace[t], &arena, &curves[t])) status = err_no_memory(err, "a chart");
-    if (!status) status = export_curves(curves, (size_t)chart->trace_count, path, err);
+    const char *counted = chart->counted ? chart->counted : "step";
+    if (!status) status = export_curves(curves, (size_t)chart->trace_count, counted, path, err);
     arena_release(&arena);
     return status;
 }

@@ -120,9 +120,11 @@ static void set_range(struct axis *axis, double lo, double hi)
     }
     lo = fmax(lo, -1e300);
     hi = fmin(hi, 1e300);
-    /* centre a flat line in a range of about its own magnitude */
+    /* Centre a flat line in a range of about its own magnitude; below 1e-300 a step between ticks may be 0.
+     */
     double largest = fmax(fabs(lo), fabs(hi));
-    double around = hi - lo > largest * 1e-12 ? 0 : largest > 0 ? fmax(largest * 0.1, 1e-300) : 1;
+    bool flat = hi - lo <= fmax(largest * 1e-12, 1e-300);
+    double around = !flat ? 0 : largest > 0 ? fmax(largest * 0.1, 1e-300) : 1;
     *axis = (struct axis){.lo = lo - around, .hi = hi + around};
 }
 

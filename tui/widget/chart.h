@@ -40,12 +40,13 @@ struct chart {
     int trace_count;
     bool bare;                     /* the title has no values: they are listed elsewhere */
     int64_t first_step, last_step; /* the visible range */
-    double x_scale;   /* where points lie at other numbers than steps, such as milliseconds: how many of them
-                         are   one on the axis; 0: steps */
-    bool log_steps;   /* logarithmic steps; step 0 lies at step 1 */
-    double scale;     /* shows the values times `scale`, and `best`; 0: as they are */
-    bool exponential; /* shows exp of the values, and of `best` */
-    bool log;         /* logarithmic values, where possible */
+    double x_scale; /* where points lie at other numbers than steps, such as milliseconds: how many of them
+                       are one on the axis; 0: steps */
+    const char *counted; /* such numbers in the name of a column: "wall_time_ms"; NULL: "step" */
+    bool log_steps;      /* logarithmic steps; step 0 lies at step 1 */
+    double scale;        /* shows the values times `scale`, and `best`; 0: as they are */
+    bool exponential;    /* shows exp of the values, and of `best` */
+    bool log;            /* logarithmic values, where possible */
     bool
         outliers; /* the values' axis, if linear, covers rare outliers too; else they are marked at its end */
     bool zero;    /* the values' axis begins at 0 (when not logarithmic) */

@@ -102,7 +102,7 @@ enum status grid_resize(struct grid *grid, int w, int h, struct err *err)
     size_t need = (size_t)w * (size_t)h;
     if (need > grid->capacity) {
         struct cell *cells = realloc(grid->cells, need * sizeof *cells);
-        if (!cells) return err_set(err, STATUS_NO_MEMORY, "no memory for a screen of %d x %d cells", w, h);
+        if (!cells) return err_no_memory(err, "a screen of %d x %d cells", w, h);
         grid->cells = cells;
         grid->capacity = need;
     }

@@ -363,6 +363,7 @@ TEST_CASE(anneal_home_follows_the_environment)
     setenv("ANNEAL_HOME", "/tmp/x//", 1);
     assert_int_equal(file_anneal_home(buf, sizeof buf, &err), STATUS_OK);
     assert_string_equal(buf, "/tmp/x");
+    assert_int_equal(file_anneal_home(buf, strlen("/tmp/x"), &err), STATUS_USAGE);
     unsetenv("ANNEAL_HOME");
     setenv("XDG_DATA_HOME", "/tmp/data", 1);
     assert_int_equal(file_anneal_home(buf, sizeof buf, &err), STATUS_OK);

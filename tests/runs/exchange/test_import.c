@@ -390,10 +390,11 @@ static void files_of_two_runs_or_kinds_are_not_mixed(void **state)
     exchange_write(home, "loss.csv", "Wall time,Step,Value\n1,0,2\n", strlen("Wall time,Step,Value\n1,0,2\n"),
                    loss);
     exchange_write(home, "main.log", "s:0 trl:1\n", strlen("s:0 trl:1\n"), log);
-    const char *pairs[][2] = {{steps, evals}, {steps, loss}, {loss, log}, {steps, home}};
-    static const char *const sentences[] = {"evals.csv:2: is of run another, but ", "is of another kind",
-                                            "is of another kind", "is a folder"};
-    for (int i = 0; i < 4; i++) {
+    const char *pairs[][2] = {{steps, evals}, {steps, loss}, {loss, log}, {steps, home}, {log, log}};
+    static const char *const sentences[] = {"evals.csv:2: belongs to run another, but ",
+                                            "is another kind of file", "is another kind of file",
+                                            "is a folder", "is a second log"};
+    for (int i = 0; i < 5; i++) {
         assert_int_equal(import_files(store, pairs[i], 2, NULL, &outcome, &err), STATUS_USAGE);
         if (!strstr(err.text, sentences[i])) fail_msg("%s", err.text);
     }

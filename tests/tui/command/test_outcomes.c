@@ -379,11 +379,15 @@ static void expect_flops(const char *home)
     if (!(fabs(flops - expected) <= 1e-12 * expected))
         fail_msg("%.17g FLOPs instead of %.17g", flops, expected);
     assert_int_equal(stage_int(first, "target_steps"), 80);
-    store_fixture_sql(
-        home, "insert into params(run_id, name, value) select id, 'model.sliding_window', 16 from runs");
-    json = stage_json(process_output("compare", "base", "fast", "--to-loss=3", "--json", NULL));
-    first = json_array_get(json_object_get(json, "runs"), 0);
-    assert_true(json_is_null(json_object_get(first, "target_flops")));
+    static const char *const unknown[] = {
+        "insert into params(run_id, name, value) select id, 'model.sliding_window', 16 from runs",
+        "delete from params where name = 'model.sliding_window'; update runs set parameters = null"};
+    for (size_t i = 0; i < 2; i++) {
+        store_fixture_sql(home, unknown[i]);
+        json = stage_json(process_output("compare", "base", "fast", "--to-loss=3", "--json", NULL));
+        first = json_array_get(json_object_get(json, "runs"), 0);
+        assert_true(json_is_null(json_object_get(first, "target_flops")));
+    }
     store_fixture_sql(home, "delete from params where name like 'model.%' or name = 'train.seq_len'");
 }
 
@@ -521,6 +525,15 @@ static void export_draws_metrics_of_several_runs_as_a_picture(void **state)
     out = process_output("export", "base", "--format", "long", "--metric", "val_loss", NULL);
     assert_non_null(strstr(out, ",val_loss,3.5\r\n"));
     assert_null(strstr(out, ",loss,"));
+    out = process_output("export", "base", "--format", "long", "--metric", "val_loss , lr", NULL);
+    assert_non_null(strstr(out, ",val_loss,3.5\r\n"));
+    assert_non_null(strstr(out, ",lr,"));
+    out = process_output("export", "base", "--format", "svg", "--metric", "loss, lr", NULL);
+    assert_non_null(strstr(out, ">lr</text>"));
+    process_expect_sentence(process_run(1, "export", "base", "--format", "long", "--metric", "lr,los", NULL),
+                            "los: no value is recorded under this name; did you mean \"loss\"?");
+    process_expect_sentence(process_run(2, "export", "base", "--format", "long", "--metric", " ,", NULL),
+                            "--metric names no metric");
     process_expect_sentence(process_run(2, "export", "base", "--format", "svg", "--metric", "los", NULL),
                             "--metric los: is not recorded");
     process_expect_sentence(process_run(2, "export", "base", "--metric", "loss", NULL),

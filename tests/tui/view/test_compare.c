@@ -7,6 +7,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
+#include "tui/view/compare_model.h"
 #include "tui/widget/chart.h"
 
 static void add_run(const char *home, const char *name, int64_t steps, double spike)
@@ -164,6 +165,18 @@ TEST_CASE(runs_of_other_seeds_fold_into_one_curve_with_a_band)
     workbench_close(workbench);
 }
 
+TEST_CASE(a_curve_is_read_at_the_cursor_or_at_its_end)
+{
+    struct series_point points[] = {series_point_of(0, 4), series_point_of(10, 3), series_point_of(20, 2)};
+    struct compare_curve curve = {.points = points, .count = 3};
+    static const struct {
+        int64_t place;
+        double mean;
+    } cases[] = {{-1, 2}, {0, 4}, {9, 4}, {10, 3}, {20, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_true(compare_curve_at(&curve, cases[i].place)->mean == cases[i].mean);
+}
+
 TEST_CASE(only_values_of_each_step_are_smoothed)
 {
     char home[1024];
@@ -283,6 +296,25 @@ static void check_screen(struct workbench *workbench, int w, int h, int curves)
     grid_release(&grid);
 }
 
+TEST_CASE(what_could_not_be_read_is_read_at_the_next_tick)
+{
+    char home[1024];
+    fill_compared("again", home, sizeof home);
+    struct workbench *workbench = open_comparison(home);
+    headless_type(workbench, "\t");
+    headless_expect(workbench, 200, 40, 200, "run validation loss");
+    store_fixture_sql(home,
+                      "insert into evals(run_id, segment, step, val_loss) select id, 1, 700, 1.2345 from"
+                      " runs where name = 'wide'; update runs set best_step = 700 where name = 'wide';"
+                      "alter table evals rename to hidden");
+    workbench_tick(workbench, workbench->now + 1);
+    headless_expect(workbench, 80, 24, 80, "no such table");
+    store_fixture_sql(home, "alter table hidden rename to evals");
+    workbench_tick(workbench, workbench->now + 1);
+    headless_expect_row(workbench, 200, 40, "4✓ wide", " 1.234 ");
+    workbench_close(workbench);
+}
+
 TEST_CASE(hostile_data_fits_any_size_over_any_axis)
 {
     char home[1024];
@@ -318,9 +350,11 @@ int main(void)
         cmocka_unit_test(any_axis_has_its_own_ticks),
         cmocka_unit_test(a_target_tells_when_and_after_how_many_tokens),
         cmocka_unit_test(runs_of_other_seeds_fold_into_one_curve_with_a_band),
+        cmocka_unit_test(a_curve_is_read_at_the_cursor_or_at_its_end),
         cmocka_unit_test(only_values_of_each_step_are_smoothed),
         cmocka_unit_test(zooming_and_panning_keep_inside_the_runs),
         cmocka_unit_test(a_live_run_grows_in_the_comparison),
+        cmocka_unit_test(what_could_not_be_read_is_read_at_the_next_tick),
         cmocka_unit_test(hostile_data_fits_any_size_over_any_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,6 +103,16 @@ TEST_CASE(a_comparison_is_saved_as_markdown_and_its_chart_as_picture)
     assert_non_null(strstr(text, ">1 1 "));
     assert_non_null(strstr(text, "by step"));
     free(text);
+    static const char *const places[] = {"step", "tokens", "wall_time_ms", "active_time_ms", "relative_step"};
+    for (int axis = 0; axis < 5; axis++, headless_type(workbench, "x")) {
+        char header[80];
+        snprintf(path, sizeof path, "%s/%s.csv", home, places[axis]);
+        snprintf(header, sizeof header, "curve,first_%s,last_%s,mean,", places[axis], places[axis]);
+        save_as(workbench, path);
+        text = read_file(path);
+        assert_memory_equal(text, header, strlen(header));
+        free(text);
+    }
     workbench_close(workbench);
 }
 
@@ -234,6 +244,19 @@ TEST_CASE(a_missing_number_breaks_the_line_and_is_marked)
     free(text);
 }
 
+/* A line for the steps before the fork, which are another run's, and one for those after it. */
+TEST_CASE(what_a_run_has_inherited_is_a_faint_line)
+{
+    struct chart chart = chart_of(1000, falling);
+    chart.trace[0].fork_step = 400;
+    char *text = picture_of(&chart, "x"), *faint = strstr(text, "<path class=\"line faint\"");
+    assert_non_null(faint);
+    char *own = strstr(faint, "<path class=\"line\"");
+    assert_non_null(own);
+    assert_null(strstr(own, "<path class=\"line faint\""));
+    free(text);
+}
+
 TEST_CASE(a_long_legend_takes_rows_above_the_plot)
 {
     struct chart chart = chart_of(10, falling);
@@ -268,6 +291,7 @@ int main(void)
         cmocka_unit_test(no_data_make_a_broken_picture),
         cmocka_unit_test(names_and_headings_are_escaped),
         cmocka_unit_test(a_missing_number_breaks_the_line_and_is_marked),
+        cmocka_unit_test(what_a_run_has_inherited_is_a_faint_line),
         cmocka_unit_test(a_long_legend_takes_rows_above_the_plot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

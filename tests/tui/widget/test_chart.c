@@ -260,6 +260,8 @@ static void a_narrow_title_has_fewer_words_but_no_cut_number(void **state)
     chart_scene_draw(scene, 46, 12);
     assert_string_equal(grid_row(&scene->grid, 0, row, sizeof row),
                         " loss  ━ train 4999  ━ val 4999  ━ lion… 4999");
+    chart_scene_draw(scene, 32, 12); /* not a column too many */
+    assert_string_equal(grid_row(&scene->grid, 0, row, sizeof row), " loss  ━ train 4999  ━ val 4999");
     for (int w = 18; w < 90; w++) {
         chart_scene_draw(scene, w, 12);
         grid_row(&scene->grid, 0, row, sizeof row);
@@ -275,6 +277,7 @@ static void logarithmic_values_ignore_what_is_not_positive(void **state)
     struct scene *scene = *state;
     for (int i = 0; i < 100; i++)
         scene->points[i] = series_point_of(i, i == 3 ? 0 : i == 4 ? -1 : pow(10, i / 25.0));
+    scene->points[5].min = -1; /* of several steps, some above 0 */
     scene->chart.trace[0].count = 100;
     scene->chart.last_step = 99;
     scene->chart.log = true;
