@@ -3,6 +3,7 @@
 #include "runs/run.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
@@ -233,8 +234,10 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
         status = count_id(store, id, &taken, err);
         if (status || taken) continue;
         run_folder(store, id, path, sizeof path);
-        if (mkdir(path, 0777) == 0) return STATUS_OK;
-        if (errno == EEXIST && rmdir(path) == 0 && mkdir(path, 0777) == 0) return STATUS_OK;
+        if (mkdir(path, 0777) == 0 || (errno == EEXIST && rmdir(path) == 0 && mkdir(path, 0777) == 0)) {
+            file_sync_folder_of(path); /* a power cut leaves no row without a folder */
+            return STATUS_OK;
+        }
         if (errno == ENOTEMPTY || errno == ENOTDIR) continue;
         if (errno != EEXIST)
             return err_set(err, STATUS_IO, "%s: cannot create the folder: %s", path, strerror(errno));
@@ -394,13 +397,37 @@ static enum status delete_some(struct store *store, const char *id, bool *all, s
         left -= sqlite3_changes(store->db);
     }
     *all = left > 0;
+    if (!status && *all) status = store_do(store, err, "delete from runs where id = ?1", "s", id);
+    return store_end(store, status, err);
+}
+
+/* For whoever finds the run after this process was killed. */
+static enum status mark_deletion(struct store *store, const char *id, struct err *err)
+{
+    enum status status = store_begin(store, err);
     if (!status)
         status = store_do(store, err,
-                          *all ? "delete from runs where id = ?1"
-                               : "update runs set message = 'deleting it was interrupted: delete it again'"
-                                 " where id = ?1",
+                          "update runs set message = 'deleting it was interrupted: delete it again'"
+                          " where id = ?1",
                           "s", id);
     return store_end(store, status, err);
+}
+
+/* Removes what is in the run's folder but the lock, which keeps trainers away as long as there is a row. */
+static enum status empty_folder(const char *folder, struct err *err)
+{
+    char path[PATH_MAX];
+    enum status status = STATUS_OK;
+    DIR *entries = opendir(folder);
+    if (!entries) return err_set(err, STATUS_IO, "%s: cannot read: %s", folder, strerror(errno));
+    for (struct dirent *entry; !status && (entry = readdir(entries));) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "lock") == 0) continue;
+        status = file_format_path(path, sizeof path, err, "%s/%s", folder, name);
+        if (!status) status = file_remove_tree(path, err);
+    }
+    closedir(entries);
+    return status;
 }
 
 enum status run_delete(struct store *store, const char *id, struct err *err)
@@ -416,15 +443,16 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
         return err_set(err, STATUS_CORRUPT, "run %s: an id must not contain '/' (a damaged database?)", id);
     status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
+    run_folder(store, id, folder, sizeof folder);
+    status = mark_deletion(store, id, err);
+    if (!status) status = empty_folder(folder, err);
     while (!status && !all) {
         double began = clock_monotonic();
         status = delete_some(store, id, &all, err);
         if (!status && !all) store_give_way(began);
     }
-    if (!status) {
-        run_folder(store, id, folder, sizeof folder);
-        status = file_remove_tree(folder, err);
-    }
+    if (!status && (status = file_remove_tree(folder, err)))
+        status = err_prefix(err, "run %s is deleted, but not its empty folder", id);
     run_lock_release(&lock);
     return status;
 }

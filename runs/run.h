@@ -117,6 +117,9 @@ enum status run_find_all(struct store *store, const char *const *words, size_t c
 /* All runs, newest first, as an array in `arena`. */
 enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
                      struct err *err);
+/* Likewise those that train or are paused, and those whose trainer has died. */
+enum status run_list_begun(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
+                           struct err *err);
 
 /* The stored configuration (INI text), yours to free. */
 enum status run_config(struct store *store, const char *id, char **out, struct err *err);
@@ -158,9 +161,10 @@ enum status run_record_loss(struct store *store, const char *id, const char *sen
 #define RUN_STARTER "ANNEAL_STARTER"
 int64_t run_process(void);
 
-/* Deletes row, history and folder. STATUS_BUSY while a trainer holds the run. A long history goes in several
- * transactions, between which others write; a failure leaves the run with the rest, and its message says so.
- */
+/* Deletes files, history and row, in this order, so that no folder is left without a run, from which a repair
+ * would make the run again. STATUS_BUSY while a trainer holds the run. A long history goes in several
+ * transactions, between which others write. A failure, or the end of this process, leaves the run with the
+ * rest and a message that says so. */
 enum status run_delete(struct store *store, const char *id, struct err *err);
 
 /* Removes a file or folder in the run's folder, "checkpoints/step-40", as file_remove_whole does. STATUS_BUSY

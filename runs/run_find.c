@@ -69,14 +69,14 @@ enum status run_get(struct store *store, const char *id, struct run_info *out, s
     return STATUS_OK;
 }
 
-enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
-                     struct err *err)
+static enum status list_runs(struct store *store, const char *tail, struct arena *arena,
+                             struct run_info **out, size_t *count, struct err *err)
 {
     sqlite3_stmt *select;
     void *runs = NULL;
     size_t used = 0;
     bool row;
-    enum status status = select_runs(store, NEWEST_FIRST, NULL, &select, err);
+    enum status status = select_runs(store, tail, NULL, &select, err);
     while (!status && !(status = store_step(store, select, &row, err)) && row) {
         struct run_info *info = arena_grow(arena, &runs, used, sizeof *info);
         if (!info) {
@@ -90,6 +90,18 @@ enum status run_list(struct store *store, struct arena *arena, struct run_info *
     *out = runs;
     *count = used;
     return STATUS_OK;
+}
+
+enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
+                     struct err *err)
+{
+    return list_runs(store, NEWEST_FIRST, arena, out, count, err);
+}
+
+enum status run_list_begun(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
+                           struct err *err)
+{
+    return list_runs(store, "where t.status in ('running', 'paused') " NEWEST_FIRST, arena, out, count, err);
 }
 
 enum status run_config(struct store *store, const char *id, char **out, struct err *err)

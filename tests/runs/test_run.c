@@ -1,8 +1,13 @@
 /* The row of a run: it is updated with the history, and a resume continues from it. */
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
 /* cmocka wants the headers above first */
+#include "core/base/file.h"
 #include "runs/database.h"
+#include "runs/recovery.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
@@ -115,6 +120,13 @@ TEST_CASE(the_best_step_is_that_of_the_configured_metric)
     info = after(writer); /* lower is better; the earlier evaluations have none above 0 */
     assert_string_equal(info.best_metric, "val_perplexity");
     assert_true(info.best_step == 10 && info.best_value == 0);
+    snprintf(sql, sizeof sql, "update params set value = 'val_acc' where run_id = '%s'", id);
+    store_fixture_sql(home, sql);
+    writer = store_fixture_writer(home, id);
+    evaluate_with(writer, 50, 4, "val_acc", 0.25);
+    evaluate_with(writer, 60, 4, "val_acc", 0.75);
+    info = after(writer); /* of questions in val.jsonl */
+    assert_true(info.best_step == 60 && info.best_value == 0.75);
 }
 
 TEST_CASE(several_runs_that_fit_are_named_three_at_most)
@@ -146,11 +158,59 @@ static int pass(void *left)
     return (*(int *)left)-- <= 0;
 }
 
+/* Makes a folder whose path is too long for all that takes one. */
+static void make_deep(const char *path)
+{
+    char name[201] = {0};
+    int at = open(path, O_DIRECTORY | O_RDONLY);
+    memset(name, 'd', 200);
+    for (int depth = 0; depth < PATH_MAX / 200 + 1; depth++) {
+        assert_int_equal(mkdirat(at, name, 0777), 0);
+        int below = openat(at, name, O_DIRECTORY | O_RDONLY);
+        close(at);
+        at = below;
+    }
+    close(at);
+}
+
+TEST_CASE(a_run_whose_files_cannot_be_removed_stays)
+{
+    struct err err = {0};
+    struct run_info info;
+    struct repair repair;
+    char folder[PATH_MAX], deep[PATH_MAX + 16], command[PATH_MAX + 32];
+    int left = 1;
+    struct writer *writer = begin("undeletable");
+    step(writer, 0, 1, 1);
+    (void)after(writer);
+    struct store *store = store_fixture_open(home);
+    run_folder(store, id, folder, sizeof folder);
+    snprintf(deep, sizeof deep, "%s/checkpoints", folder);
+    assert_int_equal(mkdir(deep, 0777), 0);
+    make_deep(deep);
+    assert_int_equal(run_delete(store, id, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "/checkpoints: cannot remove: "));
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_string_equal(info.message, "deleting it was interrupted: delete it again");
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 1);
+    snprintf(command, sizeof command, "rm -r '%s'", deep);
+    assert_int_equal(system(command), 0);
+    sqlite3_commit_hook(store->db, pass, &left); /* as if killed after the files were removed */
+    assert_int_not_equal(run_delete(store, id, &err), STATUS_OK);
+    sqlite3_commit_hook(store->db, NULL, NULL);
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_int_equal(recovery_repair(store, id, &repair, &err), STATUS_OK);
+    assert_false(repair.made || repair.stored);
+    assert_int_equal(run_delete(store, id, &err), STATUS_OK);
+    assert_false(file_exists(folder));
+    store_close(store);
+}
+
 TEST_CASE(a_long_history_is_deleted_in_turns_which_may_be_interrupted)
 {
     struct err err = {0};
     struct run_info info;
-    int left = 1;
+    int left = 2;
     (void)after(begin("long"));
     store_fixture_sql(home,
                       "with recursive n(i) as (select 0 union all select i + 1 from n where i < 49999)"
@@ -175,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
         cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
         cmocka_unit_test(the_best_step_is_that_of_the_configured_metric),
+        cmocka_unit_test(a_run_whose_files_cannot_be_removed_stays),
         cmocka_unit_test(a_long_history_is_deleted_in_turns_which_may_be_interrupted),
         cmocka_unit_test(several_runs_that_fit_are_named_three_at_most),
     };

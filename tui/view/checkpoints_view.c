@@ -27,7 +27,7 @@ struct saved {
 };
 
 struct checkpoints_state {
-    struct store *store; /* for the end, when what is deleted goes */
+    struct workbench *workbench;
     struct run_info run;
     struct arena arena;
     struct saved *saved; /* (count) newest first */
@@ -36,7 +36,8 @@ struct checkpoints_state {
     struct list list;
     int64_t marked; /* the step of the checkpoint to prompt beside another; -1: none */
     int64_t asked;  /* the step of the newest question */
-    double read_at; /* like workbench->now */
+    double read_at; /* like workbench->uptime */
+    bool stale;     /* the store has changed since then */
 };
 
 /* ---- reading ---- */
@@ -84,7 +85,7 @@ static void add_saved(const struct checkpoints_state *old, struct checkpoints_st
     char folder[PATH_MAX], expected[64], path[PATH_MAX + 80];
     struct stat found;
     snprintf(expected, sizeof expected, "checkpoints/step-%" PRId64, record->step);
-    run_folder(state->store, state->run.id, folder, sizeof folder);
+    run_folder(state->workbench->store, state->run.id, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/%s", folder, expected);
     if (!record->path || strcmp(record->path, expected) != 0) return;
     if (lstat(path, &found) || !S_ISDIR(found.st_mode)) return;
@@ -93,7 +94,7 @@ static void add_saved(const struct checkpoints_state *old, struct checkpoints_st
     *saved = (struct saved){.step = record->step,
                             .bytes = record->bytes,
                             .wall_time = record->wall_time,
-                            .loss = loss_before(state->store, state->run.id, record->step),
+                            .loss = loss_before(state->workbench->store, state->run.id, record->step),
                             .val_loss = val_loss_at(history, record->step),
                             .best = record->step == state->run.best_step,
                             .deleted = before && before->deleted};
@@ -108,7 +109,8 @@ static enum status load(struct workbench *workbench, struct checkpoints_state *s
     int64_t selected = state->list.at < state->list.count ? state->shown[state->list.at]->step : -1;
     next.arena = (struct arena){0};
     next.count = 0;
-    next.read_at = workbench->now;
+    next.read_at = workbench->uptime;
+    next.stale = false;
     enum status status = run_get(workbench->store, state->run.id, &next.run, err);
     if (!status) status = run_history_read(workbench->store, next.run.id, LIMIT, &next.arena, &history, err);
     if (!status) {
@@ -131,7 +133,7 @@ static enum status checkpoints_open(struct workbench *workbench, void *opaque, c
                                     struct err *err)
 {
     struct checkpoints_state *state = opaque;
-    state->store = workbench->store;
+    state->workbench = workbench;
     state->marked = state->asked = -1;
     enum status status = run_find(workbench->store, argument, &state->run, err);
     return status ? status : load(workbench, state, err);
@@ -140,9 +142,14 @@ static enum status checkpoints_open(struct workbench *workbench, void *opaque, c
 static void checkpoints_close(void *opaque)
 {
     struct checkpoints_state *state = opaque;
-    for (size_t i = 0; i < state->count; i++) /* of a run that trains again they stay */
+    struct workbench *workbench = state->workbench;
+    for (size_t i = 0; i < state->count; i++) {
+        enum status status = STATUS_OK;
         if (state->saved[i].deleted)
-            (void)run_delete_checkpoint(state->store, state->run.id, state->saved[i].step, NULL);
+            status =
+                run_delete_checkpoint(workbench->store, state->run.id, state->saved[i].step, &workbench->err);
+        if (status != STATUS_NOT_FOUND) workbench_did(workbench, status); /* else it is gone already */
+    }
     arena_release(&state->arena);
 }
 
@@ -150,7 +157,8 @@ static void checkpoints_close(void *opaque)
 static bool checkpoints_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct checkpoints_state *state = opaque;
-    if (!store_changed || workbench->now < state->read_at + 1)
+    state->stale = state->stale || store_changed;
+    if (!state->stale || workbench->uptime < state->read_at + 1)
         return (int64_t)workbench->now % 10 == 0; /* ages */
     workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
@@ -158,39 +166,44 @@ static bool checkpoints_read(struct workbench *workbench, void *opaque, bool sto
 
 /* ---- drawing ---- */
 
-enum { STEP, KIND, LOSS, VAL_LOSS, SIZE, AGE, COLUMNS };
+enum { MARKS, STEP, KIND, LOSS, VAL_LOSS, SIZE, AGE, COLUMNS };
 static const struct table_column columns[COLUMNS] = {
-    [STEP] = {"step", 8, 12, 0, true}, [KIND] = {"kind", 8, 12, 1, false},
-    [LOSS] = {"loss", 7, 10, 3, true}, [VAL_LOSS] = {"val loss", 8, 10, 2, true},
-    [SIZE] = {"size", 9, 11, 4, true}, [AGE] = {"written", 8, 12, 5, true},
+    [MARKS] = {"", 2, 2, 0, false},
+    [STEP] = {"step", 8, 12, 0, true},
+    [KIND] = {"kind", 8, 12, 1, false},
+    [LOSS] = {"loss", 7, 10, 3, true},
+    [VAL_LOSS] = {"val loss", 8, 10, 2, true},
+    [SIZE] = {"size", 9, 11, 4, true},
+    [AGE] = {"written", 8, 12, 5, true},
 };
 
-static void draw_row(struct grid *grid, int y, const int *widths, const struct saved *saved, double now)
+static void draw_cell(const void *view, size_t row, int column, struct pen pen)
 {
+    const struct checkpoints_state *state = view;
+    const struct saved *saved = state->shown[row];
+    enum style style = saved->best ? STYLE_BEST : STYLE_TEXT;
+    int attr = saved->best ? ATTR_BOLD : ATTR_NONE;
     char step[24];
     snprintf(step, sizeof step, "%" PRId64, saved->step);
-    bool was_best = !saved->best && strcmp(saved->kind, "best") == 0;
-    const char *text[COLUMNS] = {[STEP] = step,
-                                 [KIND] = was_best      ? "was best"
-                                          : saved->best ? "best"
-                                                        : saved->kind,
+    const char *text[COLUMNS] = {[MARKS] = "",
+                                 [STEP] = step,
+                                 [KIND] = saved->best                        ? "best"
+                                          : strcmp(saved->kind, "best") == 0 ? "was best"
+                                                                             : saved->kind,
                                  [LOSS] = isnan(saved->loss) ? "" : AXIS_TEXT(saved->loss),
                                  [VAL_LOSS] = isnan(saved->val_loss) ? "" : AXIS_TEXT(saved->val_loss),
                                  [SIZE] = TEXT_BYTES(saved->bytes),
-                                 [AGE] = LABEL_AGE(saved->wall_time, now)};
-    for (int c = 0, x = 3; c < COLUMNS; x += widths[c] ? widths[c] + 2 : 0, c++)
-        if (widths[c])
-            (columns[c].right ? grid_text_right : grid_text)(grid, x, y, widths[c],
-                                                             saved->best ? STYLE_BEST : STYLE_TEXT,
-                                                             saved->best ? ATTR_BOLD : 0, text[c]);
-    if (saved->best) grid_put(grid, 1, y, 0x2605, STYLE_BEST, ATTR_BOLD);
+                                 [AGE] = LABEL_AGE(saved->wall_time, state->workbench->now)};
+    (columns[column].right ? grid_text_right : grid_text)(pen.grid, pen.x, pen.y, pen.end - pen.x, style,
+                                                          attr, text[column]);
+    if (column != MARKS) return;
+    if (saved->best) grid_put(pen.grid, pen.x, pen.y, 0x2605, STYLE_BEST, ATTR_BOLD);
+    if (saved->step == state->marked) grid_put(pen.grid, pen.x + 1, pen.y, '*', STYLE_ACCENT, ATTR_BOLD);
 }
 
 static void checkpoints_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct checkpoints_state *state = opaque;
-    struct rect body = {0, 4, grid->w, grid->h - 5};
-    int widths[COLUMNS];
     int64_t bytes = 0;
     struct pen pen = {grid, 1, 2, grid->w - 1};
     label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
@@ -201,8 +214,8 @@ static void checkpoints_draw(struct workbench *workbench, void *opaque, struct g
     if (state->gone)
         pen_print(&pen, STYLE_WARN, 0, "; %zu deleted when you leave, %s brings back", state->gone,
                   WORKBENCH_KEY(workbench, ACTION_UNDO));
-    table_fit(columns, COLUMNS, grid->w - 4, 2, widths);
-    table_draw_titles(grid, 3, 3, columns, COLUMNS, 2, widths, ATTR_UNDERLINE);
+    list_draw_table(&state->list, grid, (struct rect){0, 3, grid->w, grid->h - 4},
+                    &(struct list_table){columns, COLUMNS, draw_cell, state});
     if (!state->list.count)
         grid_text(grid, 3, 4, grid->w - 4, STYLE_DIM, 0,
                   "none: c in the view of a run that trains writes one (checkpoint.every)");
@@ -212,14 +225,6 @@ static void checkpoints_draw(struct workbench *workbench, void *opaque, struct g
     for (size_t i = 0; !state->list.count && i < sizeof acts / sizeof *acts; i++)
         workbench->no_hint[acts[i]] = true;
     if (!state->gone) workbench->no_hint[ACTION_UNDO] = true;
-    size_t end = list_fit(&state->list, body);
-    for (size_t i = state->list.scroll; i < end; i++) {
-        int y = body.y + (int)(i - state->list.scroll);
-        draw_row(grid, y, widths, state->shown[i], workbench->now);
-        if (state->shown[i]->step == state->marked) grid_put(grid, 0, y, '*', STYLE_ACCENT, ATTR_BOLD);
-        list_mark(&state->list, grid, body, i);
-    }
-    grid_scroll_marks(grid, body, state->list.scroll > 0, end < state->list.count);
 }
 
 /* ---- keys ---- */
@@ -339,8 +344,8 @@ static void evaluate(struct workbench *workbench, const struct checkpoints_state
         run_command(workbench, state, step, "evaluate", more);
         return;
     }
-    if (workbench_did(workbench, run_params_list(state->store, state->run.id, &arena, &params, &count,
-                                                 &workbench->err))) {
+    if (workbench_did(workbench, run_params_list(state->workbench->store, state->run.id, &arena, &params,
+                                                 &count, &workbench->err))) {
         data = run_params_get(params, count, "data.val");
         if (!data || !*data) data = run_params_get(params, count, "data.train");
     }

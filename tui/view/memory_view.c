@@ -384,7 +384,7 @@ struct memory_state {
     struct memory_usage usage;
     struct memory_panel panel;
     struct series history; /* of the process in bytes */
-    double read_at;        /* like workbench->now */
+    double read_at;        /* like workbench->uptime */
 };
 
 /* Reads the samples of the process, and train.batch_size, in `arena`. */
@@ -426,7 +426,7 @@ static enum status read_memory(struct workbench *workbench, struct memory_state 
 {
     struct memory_state next = *state;
     next.arena = (struct arena){0};
-    next.read_at = workbench->now;
+    next.read_at = workbench->uptime;
     enum status status = run_get(workbench->store, state->run.id, &next.run, err);
     if (!status) status = memory_usage_read(workbench->store, next.run.id, &next.arena, &next.usage, err);
     if (status) {
@@ -459,7 +459,7 @@ static bool memory_read(struct workbench *workbench, void *opaque, bool store_ch
 {
     struct memory_state *state = opaque;
     bool live = state->panel.live;
-    if (live ? workbench->now - state->read_at < 1 : !store_changed) return false;
+    if (live ? workbench->uptime - state->read_at < 1 : !store_changed) return false;
     workbench_did(workbench, read_memory(workbench, state, &workbench->err));
     return true;
 }

@@ -49,11 +49,12 @@ static void remember(struct notice *notice, const struct run_info *runs, size_t 
 bool notice_look(struct notice *notice, struct store *store, char *text, size_t size)
 {
     struct arena arena = {0};
-    struct run_info *runs;
+    struct run_info *runs, ended;
     size_t count, news = 0;
-    if (run_list(store, &arena, &runs, &count, NULL) == STATUS_OK) {
+    if (run_list_begun(store, &arena, &runs, &count, NULL) == STATUS_OK) {
         for (size_t i = 0; i < notice->count; i++) {
             const struct run_info *now = find(runs, count, notice->runs[i].id);
+            if (!now && !run_get(store, notice->runs[i].id, &ended, NULL)) now = &ended;
             const char *what = now ? news_of(&notice->runs[i], now) : NULL;
             if (what && !news++) snprintf(text, size, "%s: %s", now->name, what);
         }

@@ -134,7 +134,7 @@ enum status profile_tree_arrange(struct profile_tree *tree, const struct profile
     size_t *order = arena_alloc_array(&arena, need, sizeof *order);
     if (!nodes || !order) {
         arena_release(&arena);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a profile of %zu rows", profile->count);
+        return err_no_memory(err, "a profile of %zu rows", profile->count);
     }
     tree->nodes = nodes;
     tree->lines = nodes + need;
@@ -307,13 +307,13 @@ struct profile_state {
     struct profile profile;
     struct profile_tree tree;
     bool together;  /* a row per operation, not per layer */
-    double read_at; /* Unix seconds */
+    double read_at; /* like workbench->uptime */
 };
 
 static enum status read_profile(struct workbench *workbench, struct profile_state *state, struct err *err)
 {
     struct profile next = {0};
-    state->read_at = workbench->now;
+    state->read_at = workbench->uptime;
     enum status status = profile_read(workbench->store, state->run.id, !state->together, &next, err);
     if (!status) status = profile_read_first(workbench->store, state->run.id, !state->together, &next, err);
     if (!status) status = profile_tree_arrange(&state->tree, &next, err);
@@ -347,7 +347,7 @@ static bool profile_view_read(struct workbench *workbench, void *opaque, bool st
     struct profile_state *state = opaque;
     if (!store_changed && !label_is_live(state->run.status)) return false;
     workbench_did(workbench, run_get(workbench->store, state->run.id, &state->run, &workbench->err));
-    if (!label_is_live(state->run.status) || workbench->now - state->read_at >= READ_SECONDS)
+    if (!label_is_live(state->run.status) || workbench->uptime - state->read_at >= READ_SECONDS)
         workbench_did(workbench, read_profile(workbench, state, &workbench->err));
     return true;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "core/base/text.h"
 #include "runs/annotation.h"
@@ -33,19 +34,27 @@ bool run_folds_recall(struct run_folds *folds, const struct settings *settings)
     return true;
 }
 
+/* Changes when other runs are listed, when one is resumed, perhaps with other settings, or joins a sweep. */
+static uint64_t stamp_of(const struct listing *listing)
+{
+    uint64_t stamp = listing->count;
+    for (size_t i = 0; i < listing->count; i++) {
+        const struct run_info *run = &listing->runs[i];
+        size_t bytes;
+        const char *sweep = run_sweep_tag(run, &bytes);
+        stamp = XXH64(run->id, strlen(run->id), stamp + (uint64_t)run->segment);
+        if (sweep) stamp = XXH64(sweep, bytes, stamp);
+    }
+    return stamp;
+}
+
 enum status run_folds_read(struct run_folds *folds, struct store *store, const struct listing *listing,
                            struct err *err)
 {
     struct arena arena = {0};
     size_t *group;
-    int64_t stamp = 0; /* changes when a run is resumed, perhaps with other settings, or joins a sweep */
-    for (size_t i = 0; i < listing->count; i++) {
-        size_t bytes;
-        (void)run_sweep_tag(&listing->runs[i], &bytes);
-        stamp += listing->runs[i].segment + 1 + (int64_t)bytes;
-    }
-    if (!folds->on || (folds->group && folds->group_count == listing->count && folds->stamp == stamp &&
-                       strcmp(folds->keys, folds->read_keys) == 0))
+    uint64_t stamp = stamp_of(listing);
+    if (!folds->on || (folds->group && folds->stamp == stamp && strcmp(folds->keys, folds->read_keys) == 0))
         return STATUS_OK;
     enum status status =
         grouping_read(store, folds->keys, true, listing->runs, listing->count, &arena, &group, err);

@@ -19,7 +19,7 @@ struct run_folds {
     struct arena arena, rows_arena; /* of group; of members and begin */
     size_t *group;                  /* of each run of the list; NULL: not read */
     size_t group_count;
-    int64_t stamp;
+    uint64_t stamp; /* of the runs for which `group` was read */
     char read_keys[FOLDS_KEYS_MAX];
 };
 

@@ -1,6 +1,6 @@
 /* The list of runs: a table whose columns, order and filter the user chooses, and which the settings
  * remember. Runs are selected, marked and deleted by id, so that rows may come and go. A deleted run is only
- * hidden until the view closes: until then it can be brought back, and nothing is lost if the workbench is
+ * hidden until the workbench ends: until then it can be brought back, and nothing is lost if the workbench is
  * killed. */
 #include <math.h>
 #include <stdio.h>
@@ -20,17 +20,16 @@
 enum { COLUMNS_TEXT_MAX = 1024, MANY_RUNS = 200, HEADER = 2 /* rows above the list */ };
 
 struct runs_state {
-    struct store *store;
     struct listing listing;
     struct run_stamps stamps;
     size_t live;
-    double read_at;                                  /* time of the last read */
+    double read_at;                                  /* like workbench->uptime */
     bool stale;                                      /* the store has changed since */
     struct list list;                                /* its letters are the filter */
     char columns[COLUMNS_TEXT_MAX], sort[INPUT_MAX]; /* as in struct listing_request */
     char selected[RUN_ID_MAX];
-    char asked[RUN_ID_MAX]; /* the run of the newest question */
-    struct run_set marked, deleted;
+    char asked[RUN_ID_MAX];          /* the run of the newest question */
+    struct run_set marked, *deleted; /* deleted: the workbench's */
     size_t marked_shown,
         deleted_listed; /* of these, those that are shown; those that are still in the store */
     struct run_curves curves;
@@ -98,13 +97,13 @@ static void arrange(struct runs_state *state)
     size_t kept = 0, row;
     for (size_t i = 0; i < listing->shown_count; i++) {
         const char *id = run_at(state, i)->id;
-        if (state->deleted.count && run_set_has(&state->deleted, id)) continue;
+        if (state->deleted->count && run_set_has(state->deleted, id)) continue;
         listing->shown[kept++] = listing->shown[i];
     }
     listing->shown_count = kept;
     state->deleted_listed = 0;
-    for (size_t i = 0; state->deleted.count && i < listing->count; i++)
-        state->deleted_listed += run_set_has(&state->deleted, listing->runs[i].id);
+    for (size_t i = 0; state->deleted->count && i < listing->count; i++)
+        state->deleted_listed += run_set_has(state->deleted, listing->runs[i].id);
     run_folds_apply(&state->folds, listing);
     count_marks(state);
     row = row_of(state, state->selected);
@@ -156,7 +155,7 @@ static enum status read_runs(struct workbench *workbench, struct runs_state *sta
     if (status) return status;
     status = run_stamps_make(&state->stamps, state->listing.runs, state->listing.count, err);
     if (!status) status = run_folds_read(&state->folds, workbench->store, &state->listing, err);
-    state->read_at = workbench->now;
+    state->read_at = workbench->uptime;
     state->stale = false;
     state->live = 0;
     for (size_t i = 0; i < state->listing.count; i++)
@@ -184,7 +183,7 @@ static enum status runs_open(struct workbench *workbench, void *opaque, const ch
 {
     struct runs_state *state = opaque;
     (void)argument;
-    state->store = workbench->store;
+    state->deleted = &workbench->deleted;
     enum status status = read_runs(workbench, state, err);
     return status ? status : recall(workbench, state, err);
 }
@@ -192,9 +191,6 @@ static enum status runs_open(struct workbench *workbench, void *opaque, const ch
 static void runs_close(void *opaque)
 {
     struct runs_state *state = opaque;
-    for (size_t i = 0; i < state->deleted.count; i++) /* one that has been resumed meanwhile stays */
-        (void)run_delete(state->store, state->deleted.ids[i], NULL);
-    run_set_release(&state->deleted);
     run_set_release(&state->marked);
     run_curves_release(&state->curves);
     listing_release(&state->listing);
@@ -214,7 +210,7 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
     state->stale = state->stale || store_changed;
     if (!state->stale && !state->live)
         return other || (state->listing.count > 0 && (int64_t)workbench->now % 60 == 0); /* ages */
-    if (many && !back && workbench->now < state->read_at + 1) return other;
+    if (many && !back && workbench->uptime < state->read_at + 1) return other;
     workbench_did(workbench, read_runs(workbench, state, &workbench->err));
     if (back) select_run(workbench, state, workbench->visited);
     workbench->visited[0] = '\0';
@@ -406,7 +402,7 @@ static size_t find_targets(const struct runs_state *state, const struct run_info
 static void undo_delete(struct workbench *workbench, struct runs_state *state)
 {
     size_t count = state->deleted_listed;
-    run_set_release(&state->deleted);
+    run_set_release(state->deleted);
     workbench_did(workbench, apply(workbench, state, &workbench->err));
     workbench_say(workbench, count ? "%zu run%s brought back" : "no run was deleted", count,
                   text_plural((int64_t)count));
@@ -424,7 +420,7 @@ static bool change_key(struct workbench *workbench, struct runs_state *state, co
         if (!run_change_takes_many(action)) targets[0] = run, count = 1;
         bool done = run_change(workbench, targets, count, action, code);
         for (size_t i = 0; done && i < count; i++) {
-            if (action == ACTION_DELETE) run_set_add(&state->deleted, targets[i]->id);
+            if (action == ACTION_DELETE) run_set_add(state->deleted, targets[i]->id);
             if (action != ACTION_TAGS) run_set_remove(&state->marked, targets[i]->id);
         }
         if (done && action == ACTION_DELETE)

@@ -33,7 +33,7 @@ static enum status push(struct workbench *workbench, const struct view_ops *ops,
                         struct err *err)
 {
     void *state = calloc(1, ops->state_bytes);
-    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for a view");
+    if (!state) return err_no_memory(err, "a view");
     workbench->typing = workbench->eager = workbench->working = false;
     if (ops->open(workbench, state, argument, err)) {
         ops->close(state);
@@ -62,7 +62,7 @@ enum status workbench_open(const struct workbench_options *options, struct workb
 {
     char problem[400];
     struct workbench *workbench = calloc(1, sizeof *workbench);
-    if (!workbench) return err_set(err, STATUS_NO_MEMORY, "no memory for the workbench");
+    if (!workbench) return err_no_memory(err, "the workbench");
     workbench->options = *options;
     workbench->recolour = true;
     workbench->now = clock_wall();
@@ -80,7 +80,7 @@ enum status workbench_open(const struct workbench_options *options, struct workb
     }
     if (options->greeting) {
         workbench_say(workbench, "%s", options->greeting);
-        workbench->greeting_end = workbench->now + GREETING_SECONDS;
+        workbench->greeting_end = GREETING_SECONDS;
     }
     set_notify(workbench);
     keymap_read(&workbench->keymap, &workbench->settings, problem, sizeof problem);
@@ -98,6 +98,7 @@ void workbench_close(struct workbench *workbench)
     notice_release(&workbench->noticed);
     launch_release(&workbench->resuming);
     run_set_release(&workbench->compared);
+    run_set_release(&workbench->deleted);
     (void)settings_close(&workbench->settings, NULL); /* a folder that is read-only remembers nothing */
     store_close(workbench->store);
     free(workbench);
@@ -160,30 +161,38 @@ static void read_view(struct workbench *workbench, bool store_changed)
 
 size_t workbench_finish(struct workbench *workbench, struct err *err)
 {
+    const struct run_set *deleted = &workbench->deleted;
+    enum status status = STATUS_OK;
     size_t failed = 0;
     store_hurry(workbench->store, false);
-    while (workbench->pending.count) {
-        enum status status = pending_retry(&workbench->pending, workbench->store, err);
-        if (status == STATUS_BUSY) return failed + workbench->pending.count;
-        failed += status != STATUS_OK;
+    while (workbench->pending.count && status != STATUS_BUSY) {
+        status = pending_retry(&workbench->pending, workbench->store, err);
+        failed += status && status != STATUS_BUSY;
     }
-    return failed;
+    for (size_t i = 0; i < deleted->count; i++) {
+        status = run_delete(workbench->store, deleted->ids[i], err);
+        failed += status && status != STATUS_NOT_FOUND; /* somebody else has deleted it */
+    }
+    return failed + workbench->pending.count;
 }
 
 void workbench_tick(struct workbench *workbench, double now)
 {
+    workbench->uptime += fmax(now - workbench->now, 0);
     workbench->now = now;
     retry_pending(workbench);
     int64_t version = store_version(workbench->store), second = (int64_t)floor(now);
-    bool store_changed = version != workbench->version || workbench->unread;
-    if (!store_changed && second == workbench->second && !workbench->eager) return;
+    bool store_changed = version != workbench->version || workbench->unread,
+         due = store_changed || second != workbench->second;
+    if (!due && !workbench->eager) return;
     workbench->version = version;
     workbench->second = second;
-    if (workbench->pasting && now > workbench->pasted + PASTE_SECONDS) workbench->pasting = false;
-    if (workbench->greeting_end > 0 && now > workbench->greeting_end) drop_message(workbench);
+    if (workbench->pasting && workbench->uptime > workbench->pasted + PASTE_SECONDS)
+        workbench->pasting = false;
+    if (workbench->greeting_end > 0 && workbench->uptime > workbench->greeting_end) drop_message(workbench);
     follow_resumed(workbench);
     read_view(workbench, store_changed);
-    if (workbench->notify) /* also without a commit: a crash makes none */
+    if (workbench->notify && due) /* also without a commit: a crash makes none */
         notice_look(&workbench->noticed, workbench->store, workbench->notice, sizeof workbench->notice);
 }
 
@@ -333,7 +342,7 @@ static uint32_t paste(struct workbench *workbench, uint32_t code)
     bool text = workbench->typing || workbench->prompted;
     if (code == K_PASTE) workbench->pasting = true, workbench->pasted_key = false;
     if (code == K_PASTE_END) workbench->pasting = false;
-    workbench->pasted = workbench->now;
+    workbench->pasted = workbench->uptime;
     if (code == K_PASTE_END && workbench->pasted_key)
         workbench_say(workbench, "pasted text is not taken as keys");
     if (code == K_PASTE || code == K_PASTE_END) return K_NONE;
@@ -452,7 +461,7 @@ size_t workbench_live_runs(struct workbench *workbench)
     struct arena arena = {0};
     struct run_info *runs;
     size_t count, live = 0;
-    if (run_list(workbench->store, &arena, &runs, &count, NULL) == STATUS_OK)
+    if (run_list_begun(workbench->store, &arena, &runs, &count, NULL) == STATUS_OK)
         for (size_t i = 0; i < count; i++) live += label_is_live(runs[i].status);
     arena_release(&arena);
     return live;

@@ -106,6 +106,7 @@ struct workbench {
     struct workbench_options options;
     struct store *store;
     double now;                 /* Unix seconds of this wake-up */
+    double uptime;              /* seconds, for what waits: it stays where the clock is set back */
     bool no_hint[ACTION_COUNT]; /* set by the topmost view's draw, for keys of no use now */
     char remark[200]; /* set by the topmost view's draw: in the last row instead of hints; "": none */
     bool typing;      /* set by the topmost view: characters are text, not actions */
@@ -116,6 +117,7 @@ struct workbench {
     struct input answer;      /* of workbench_prompt */
     struct pointer pointer;   /* with a key of the mouse */
     struct run_set compared;  /* the runs that compare_view opens */
+    struct run_set deleted;   /* the runs that workbench_finish deletes */
     struct err err;           /* for calls that workbench_did checks */
     char visited[RUN_ID_MAX]; /* the run shown last, for the list to select; "": none */
     /* for the screen: the grid is out of date; the user has left; every cell must be written again */
@@ -141,8 +143,8 @@ struct workbench {
     enum style message_style;
     bool pasting;         /* what comes is pasted text */
     bool pasted_key;      /* some of it would have been a key */
-    double pasted;        /* when it last came */
-    double greeting_end;  /* Unix seconds when the message goes by itself; 0: it waits for a key */
+    double pasted;        /* uptime when it last came */
+    double greeting_end;  /* uptime when the message goes by itself; 0: it waits for a key */
     enum action asked;    /* subject of the question in `message`; ACTION_NONE: none */
     enum action prompted; /* subject of the line of text that is asked for; ACTION_NONE: none */
     char label[80];       /* before that line */
@@ -153,8 +155,9 @@ struct workbench {
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err);
 void workbench_close(struct workbench *workbench);
 
-/* Makes the changes that still wait for the database, now with patience. Returns how many were not made; err
- * has the reason of the last one. */
+/* Makes the changes that still wait for the database, now with patience, and deletes runs. Returns how many
+ * changes were not made, such as the deletion of a run that has been resumed meanwhile; err has the reason of
+ * the last one. */
 size_t workbench_finish(struct workbench *workbench, struct err *err);
 
 /* Handles a wake-up at `now` (Unix seconds): checks the store for changes and lets the view read. */

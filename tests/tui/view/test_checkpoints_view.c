@@ -130,8 +130,8 @@ TEST_CASE(what_does_not_fit_is_said_while_it_is_typed)
 TEST_CASE(a_checkpoint_is_exported_and_evaluated)
 {
     char folder[1200], command[1300];
-    snprintf(folder, sizeof folder, "%s/exported", getenv("ANNEAL_TEST_DIR"));
-    struct pty *pty = open_checkpoints(30, 110);
+    snprintf(folder, sizeof folder, "%s/ada's", getenv("ANNEAL_TEST_DIR"));
+    struct pty *pty = open_checkpoints(30, 200);
     pty_send(pty, "x");
     pty_wait_text(pty, "export to a folder");
     pty_wait_text(pty, "base-step-12");
@@ -139,6 +139,7 @@ TEST_CASE(a_checkpoint_is_exported_and_evaluated)
     pty_send(pty, command);
     pty_wait_text(pty, "done");
     pty_wait_text(pty, "from step-12");
+    pty_wait_text(pty, "/ada'\\''s'"); /* the command, as a shell takes it */
     snprintf(command, sizeof command, "%s/model.safetensors", folder);
     assert_true(file_exists(command));
     pty_send(pty, "qx");
@@ -273,12 +274,12 @@ TEST_CASE(paths_of_the_store_that_leave_the_run_are_not_listed)
 {
     char other[1024], folder[1200], path[1300];
     struct run_info run;
+    struct run_lock lock;
     struct err err = {0};
     fill_five_hundred("hostile-paths", other, sizeof other);
     struct store *store = store_fixture_open(other);
     assert_int_equal(run_find(store, "ended", &run, &err), STATUS_OK);
     run_folder(store, run.id, folder, sizeof folder);
-    store_close(store);
     snprintf(path, sizeof path, "%s/checkpoints/step-3", folder);
     assert_int_equal(file_make_folders(path, &err), STATUS_OK);
     store_fixture_sql(
@@ -297,9 +298,15 @@ TEST_CASE(paths_of_the_store_that_leave_the_run_are_not_listed)
     headless_type(workbench, "Dy");
     headless_expect(workbench, 80, 24, 80, "none: ");
     headless_type(workbench, "Df re\r"); /* nothing to act on */
+    assert_int_equal(run_lock_acquire(store, run.id, &lock, &err), STATUS_OK);
     headless_type(workbench, "q");
+    headless_expect(workbench, 80, 24, 80, "! run "); /* it trains again */
+    assert_true(file_exists(path));
+    run_lock_release(&lock);
+    headless_type(workbench, "CDyq");
     assert_false(file_exists(path));
     workbench_close(workbench);
+    store_close(store);
 }
 
 TEST_CASE(checkpoints_of_a_run_that_trains_stay)

@@ -88,6 +88,18 @@ TEST_CASE(runs_of_a_sweep_are_one_row_with_the_best_of_them)
     workbench_close(workbench);
 }
 
+TEST_CASE(a_run_in_the_place_of_another_has_its_own_group)
+{
+    char home[1024];
+    struct workbench *workbench = open_folded("replaced", home, sizeof home);
+    headless_expect(workbench, 80, 40, 80, "base ×3");
+    store_fixture_sql(home, "update params set run_id = 'id-99', value = 'other' where run_id = 'id-02';"
+                            "update runs set id = 'id-99', name = 'newcomer' where id = 'id-02'");
+    workbench_tick(workbench, workbench->now + 2);
+    headless_expect(workbench, 80, 40, 80, "base ×2", "newcomer");
+    workbench_close(workbench);
+}
+
 TEST_CASE(the_user_names_the_keys_that_may_differ)
 {
     char home[1024];
@@ -131,6 +143,7 @@ int main(void)
         cmocka_unit_test(runs_of_other_seeds_are_one_row_of_means),
         cmocka_unit_test(a_row_of_several_is_marked_opened_and_changed_as_a_whole),
         cmocka_unit_test(runs_of_a_sweep_are_one_row_with_the_best_of_them),
+        cmocka_unit_test(a_run_in_the_place_of_another_has_its_own_group),
         cmocka_unit_test(the_user_names_the_keys_that_may_differ),
         cmocka_unit_test(folded_rows_fit_every_size),
     };

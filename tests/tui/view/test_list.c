@@ -285,10 +285,33 @@ TEST_CASE(a_run_is_deleted_only_after_yes)
     headless_type(workbench, "Dy");
     headless_type(workbench, "s");
     headless_expect(workbench, 80, 24, 80, "run-03 is not training (status: finished)");
+    struct err err = {0};
+    assert_int_equal(workbench_finish(workbench, &err), 0);
     workbench_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs where name = 'run-02'") == 0);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
     fill_end(&run, RUN_STOPPED, "");
+}
+
+TEST_CASE(a_run_that_trains_again_is_not_deleted_and_the_reason_is_told)
+{
+    char home[1024];
+    struct run_lock lock;
+    struct err err = {0};
+    fill_thirty("resumed", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "Dy");
+    headless_press(workbench, K_DOWN, 1);
+    headless_type(workbench, "Dy");
+    headless_expect(workbench, 80, 24, 80, "28 runs, 0 training");
+    assert_int_equal(run_lock_acquire(store, "id-00", &lock, &err), STATUS_OK);
+    assert_int_equal(workbench_finish(workbench, &err), 1);
+    assert_non_null(strstr(err.text, "id-00"));
+    workbench_close(workbench);
+    assert_true(store_fixture_number(home, "select count(*) from runs") == 29);
+    run_lock_release(&lock);
+    store_close(store);
 }
 
 TEST_CASE(an_empty_store_teaches_how_to_begin)
@@ -415,6 +438,7 @@ int main(void)
         cmocka_unit_test(the_small_curve_of_a_living_run_moves),
         cmocka_unit_test(the_list_shows_a_death_while_nothing_is_written),
         cmocka_unit_test(a_run_is_deleted_only_after_yes),
+        cmocka_unit_test(a_run_that_trains_again_is_not_deleted_and_the_reason_is_told),
         cmocka_unit_test(an_empty_store_teaches_how_to_begin),
         cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_continue, unmount),
         cmocka_unit_test(runs_of_one_name_are_distinguished),

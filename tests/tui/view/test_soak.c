@@ -109,7 +109,9 @@ static void expect_flat(const struct soak *k)
         if (!h->files[1] || !h->files[3]) continue; /* so short that one export took a quarter */
         if (h->kilobytes[3] > h->kilobytes[1] + h->kilobytes[1] / 10 + SLACK)
             fail_msg("%s has grown from %ld to %ld KiB", h->name, h->kilobytes[1], h->kilobytes[3]);
-        if (h->files[3] > h->files[1])
+        /* one more: SQLite keeps the file of a second connection to the database until the first one closes
+         */
+        if (h->files[3] > h->files[1] + 1)
             fail_msg("%s keeps %d files open instead of %d", h->name, h->files[3], h->files[1]);
     }
 }
