@@ -98,10 +98,10 @@ static enum status take(struct document_rows *rows, const struct documents *d, c
                        corpus->files->path);
     if (!pieces)
         return err_set(err, STATUS_USAGE,
-                       "%.200s: holds %zu document%s, and data.val_fraction = %g leaves none for %s (give "
+                       "%.200s%s: %zu document%s, of which data.val_fraction = %g leaves none for %s (give "
                        "more text, or set another data.val_fraction)",
-                       corpus->files->path, d->count, d->count == 1 ? "" : "s", fraction,
-                       held ? "validation" : "training");
+                       corpus->files->path, corpus->file_count > 1 ? " and the other files" : "", d->count,
+                       d->count == 1 ? "" : "s", fraction, held ? "validation" : "training");
     rows->files = corpus->files;
     rows->file_count = corpus->file_count;
     rows->first = malloc(pieces * sizeof *rows->first);

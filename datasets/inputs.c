@@ -350,11 +350,13 @@ static const char *source_of(const struct inputs *inputs, size_t i)
 static enum status say_twice(const struct inputs *inputs, size_t i, size_t j, struct err *err)
 {
     const char *path = inputs->paths[j], *also = inputs->paths[i];
-    if (!inputs->source_count)
+    const char *here = inputs->source_count ? source_of(inputs, j) : "",
+               *there = *here ? source_of(inputs, i) : "";
+    if (strcmp(here, there) == 0)
         return err_set(err, STATUS_USAGE, "%.200s: is listed twice in the data files, also as %.200s", path,
                        also);
-    return err_set(err, STATUS_USAGE, "%.200s: is listed twice, in the sources %s and %s", path,
-                   source_of(inputs, i), source_of(inputs, j));
+    return err_set(err, STATUS_USAGE, "%.200s of source %s: is also in source %s, as %.200s", path, here,
+                   there, also);
 }
 
 static enum status refuse_twice(const struct inputs *inputs, struct err *err)

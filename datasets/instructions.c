@@ -134,18 +134,6 @@ static bool append_side(json_t *messages, const json_t *side, const char *role)
            !json_array_append_new(messages, json_pack("{s: s, s: O}", "role", role, "content", side));
 }
 
-/* "a", "b": the members of an object. */
-static void list_members(const json_t *object, char *buf, size_t size)
-{
-    const char *key;
-    json_t *value;
-    size_t used = 0;
-    *buf = '\0';
-    json_object_foreach((json_t *)object, key, value) if (used < size) used +=
-        (size_t)snprintf(buf + used, size - used, "%s\"%.40s\"", used ? ", " : "", key);
-    if (!*buf) snprintf(buf, size, "none");
-}
-
 /* The messages of a line, new. */
 static enum status messages_of(const json_t *line, json_t **out, struct err *err)
 {
@@ -169,9 +157,8 @@ static enum status messages_of(const json_t *line, json_t **out, struct err *err
     if (prompt && completion)
         return err_set(err, STATUS_CORRUPT,
                        "\"prompt\" and \"completion\" must be texts or lists of messages");
-    list_members(line, members, sizeof members);
-    return err_set(err, STATUS_CORRUPT,
-                   "needs \"messages\", or \"prompt\" and \"completion\" (its members: %s)", members);
+    return err_set(err, STATUS_CORRUPT, "needs \"messages\", or \"prompt\" and \"completion\" (it has %s)",
+                   json_lines_members(line, members, sizeof members));
 }
 
 /* ---- texts ---- */

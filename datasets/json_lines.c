@@ -52,6 +52,17 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
     return STATUS_OK;
 }
 
+char *json_lines_members(const json_t *object, char *buf, size_t size)
+{
+    size_t used = 0;
+    for (void *i = json_object_iter((json_t *)object); i && used < size;
+         i = json_object_iter_next((json_t *)object, i))
+        used += (size_t)snprintf(buf + used, size - used, "%s\"%.40s\"", used ? ", " : "",
+                                 CLEAN_LINE(json_object_iter_key(i)));
+    if (!used) snprintf(buf, size, "nothing");
+    return buf;
+}
+
 void json_lines_close(struct json_lines *lines)
 {
     json_decref(lines->object);

@@ -25,6 +25,8 @@ struct json_lines {
 /* Reads the next value to `object`; *more is false after the last one. STATUS_CORRUPT names line and column.
  */
 enum status json_lines_next(struct json_lines *lines, bool *more, struct err *err);
+/* Fills buf with the names of an object's members, for a message: `"a", "b"` or `nothing`. Returns buf. */
+char *json_lines_members(const struct json_t *object, char *buf, size_t size);
 void json_lines_close(struct json_lines *lines); /* harmless on a zeroed struct */
 
 #endif

@@ -207,15 +207,12 @@ static enum status read_csv(struct reader *r, const char *text, size_t n)
 static enum status read_object(struct reader *r, const json_t *object)
 {
     const json_t *values[2] = {NULL, NULL};
-    char names[NAMES_SHOWN] = "", number[24];
-    const char *key;
-    json_t *value;
+    char names[NAMES_SHOWN], number[24];
     if (!json_is_object(object)) return bad(r, "is not a JSON object (" JSON_LINES_RULE ")");
-    json_object_foreach((json_t *)object, key, value) list_name(names, key);
     for (int i = 0; i < 2; i++) {
         if (!r->columns[i]) continue;
         values[i] = json_object_get(object, r->columns[i]);
-        if (!values[i]) return no_column(r, i, names);
+        if (!values[i]) return no_column(r, i, json_lines_members(object, names, sizeof names));
     }
     r->row.text = json_string_value(values[0]);
     r->row.length = json_string_length(values[0]);

@@ -37,17 +37,6 @@ static enum status pass(struct visiting *v)
 
 /* ---- JSONL ---- */
 
-/* Fills buf with the names of an object's members, "a, b, c", for a message. */
-static void list_keys(const json_t *object, char *buf, size_t size)
-{
-    const char *key;
-    json_t *value;
-    size_t used = 0;
-    *buf = '\0';
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) if (used < size) used +=
-        (size_t)snprintf(buf + used, size - used, "%s%s", used ? ", " : "", key);
-}
-
 static enum status text_of(const struct json_lines *lines, const char *key, const json_t **out,
                            struct err *err)
 {
@@ -57,17 +46,17 @@ static enum status text_of(const struct json_lines *lines, const char *key, cons
                        lines->path, lines->line);
     *out = json_object_get(lines->object, key);
     if (json_is_string(*out)) return STATUS_OK;
-    if (json_object_get(lines->object, "messages") || json_object_get(lines->object, "prompt"))
+    if (!*out && (json_object_get(lines->object, "messages") ||
+                  (json_object_get(lines->object, "prompt") && json_object_get(lines->object, "completion"))))
         return err_set(err, STATUS_CORRUPT,
                        "%s: line %" PRIu64 ": has no \"%.60s\" but a conversation (set data.format = "
                        "instructions)",
                        lines->path, lines->line, key);
-    list_keys(lines->object, keys, sizeof keys);
     return err_set(err, STATUS_CORRUPT,
                    "%s: line %" PRIu64 ": %s \"%.60s\"%s (set data.text_column, or --text-key, to the key of "
                    "the text; the line has %s)",
                    lines->path, lines->line, *out ? "its" : "has no", key, *out ? " is not a string" : "",
-                   *keys ? CLEAN_LINE(keys) : "none");
+                   json_lines_members(lines->object, keys, sizeof keys));
 }
 
 /* Visits the text of each line of `text`, n bytes of whole lines, which ends at `after`. */

@@ -222,7 +222,7 @@ enum status token_file_measure(struct token_file *file, struct err *err)
     uint64_t pieces = (file->count + size - 1) / size, *sums = malloc((pieces + 1) * sizeof *sums);
     uint32_t largest = 0;
     const unsigned char *ids = file->narrow ? (const void *)file->narrow : (const void *)file->tokens;
-    if (!sums) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory to read it", file->path);
+    if (!sums) return err_no_memory(err, "the checksums of %s", file->path);
 #pragma omp parallel for reduction(max : largest) schedule(static) if (pieces > 1)
     for (uint64_t p = 0; p < pieces; p++) {
         uint64_t from = p * size, n = file->count - from < size ? file->count - from : size;
@@ -267,7 +267,7 @@ enum status token_writer_open(struct token_writer *writer, const char *path, str
     writer->pieces = XXH3_createState();
     if (!writer->piece || !writer->pieces) {
         token_writer_abort(writer);
-        return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory to write it", path);
+        return err_no_memory(err, "writing %s", path);
     }
     XXH3_64bits_reset(writer->piece);
     XXH3_64bits_reset(writer->pieces);

@@ -163,9 +163,9 @@ static enum status mix(struct language_model *m, enum task_part number, struct e
     if (number == TASK_VALIDATION && most && most < (uint64_t)part->count)
         return err_set(err, STATUS_USAGE,
                        "eval.batches = %" PRId64 ": with train.batch_size = %" PRId64
-                       " an evaluation has %" PRIu64 " rows, fewer than the %d sources of validation data "
+                       " an evaluation has %" PRIu64 " row%s, fewer than the %d sources of validation data "
                        "(raise eval.batches)",
-                       c->eval.batches, c->train.batch_size, most, part->count);
+                       c->eval.batches, c->train.batch_size, most, text_plural((int64_t)most), part->count);
     if (number == TASK_TRAINING)
         status = mixture_open_training(sources, weights, part->count, &part->mixture, err);
     else

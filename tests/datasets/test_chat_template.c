@@ -75,6 +75,7 @@ TEST_CASE(what_is_not_supported_is_named_with_its_line)
         {"{{ x.0.5 + 0.5 }}", "'x' is undefined"},
         {"{{ 0.5 + 0.5 }}", "the operator is not supported between a real number and a real number"},
         {"{{ 'a.b' | title }}", "title: U+002E is not supported"},
+        {"{{ 'a_b' | title }}", "title: U+005F is not supported"},
         {"{{ ('<b>' | safe) + '<i>' }}", "'<' added to a text marked as safe is not supported"},
         {"{% set x | trim %}{% endset %}", "filters of {% set %} are not supported"},
         {"{{ 'ß' | upper }}", "the upper and lower case of U+00DF is not supported"},

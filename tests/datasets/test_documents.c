@@ -185,7 +185,7 @@ TEST_CASE(data_without_documents_are_refused)
         document_rows_open(&t.corpus, END, VAL_TAIL, 0.9, T, 3, SHUFFLE_NONE, -1, &rows, &none, &err),
         STATUS_USAGE);
     assert_non_null(
-        strstr(err.text, "a.tok: holds 1 document, and data.val_fraction = 0.9 leaves none for training"));
+        strstr(err.text, "a.tok: 1 document, of which data.val_fraction = 0.9 leaves none for training"));
     assert_null(rows.first);
 }
 

@@ -209,7 +209,7 @@ TEST_CASE(bad_lines_are_named)
         {"{\"messages\": [", "column"},
         {"[1]", "is not a JSON object"},
         {"{\"question\": \"a\", \"answer\": \"b\"}",
-         "needs \"messages\", or \"prompt\" and \"completion\" (its members: \"question\", \"answer\")"},
+         "needs \"messages\", or \"prompt\" and \"completion\" (it has \"question\", \"answer\")"},
         {"{\"messages\": \"a\"}", "\"messages\" must be a list"},
         {"{\"prompt\": 1, \"completion\": \"b\"}", "must be texts or lists of messages"},
         {"{\"messages\": [{\"content\": \"a\"}]}", "message 1: needs \"role\""},

@@ -30,9 +30,12 @@ static double labels(const void *context, uint64_t cursor, uint64_t rows)
     return *(const int *)context * (double)rows;
 }
 
+static uint64_t announced; /* a sum over the rows passed to announce() */
+
 static void announce(const void *context, uint64_t cursor, int B)
 {
-    (void)context, (void)cursor, (void)B;
+    assert_int_equal(B, 1);
+    announced += 1000 * (uint64_t) * (const int *)context + cursor;
 }
 
 static const int numbers[] = {1, 2, 3};
@@ -99,13 +102,33 @@ TEST_CASE(batches_are_the_rows_of_their_sources_wherever_they_are_cut)
         batches.fill(batches.context, from + (uint64_t)b, 5, inputs[1] + b * T, targets[1] + b * T, NULL);
     assert_memory_equal(inputs[0], inputs[1], sizeof inputs[0]);
     double sum = 0;
+    uint64_t expected = 0;
     for (uint64_t b = 0; b < 40; b++) {
         int s = mixture_source_of(&m, from + b, &index);
         assert_int_equal(inputs[0][b * T], 1000 * numbers[s] + (int)index);
         assert_int_equal(targets[0][b * T], index);
         sum += numbers[s];
+        expected += 1000 * (uint64_t)numbers[s] + index;
     }
+    announced = 0;
+    batches.announce(batches.context, from, 40);
+    assert_int_equal(announced, expected);
     assert_true(batches.labels(batches.context, from, 40) == sum);
+    mixture_close(&m);
+}
+
+TEST_CASE(what_shares_leave_over_goes_to_the_largest_remainder)
+{
+    static const double sevenths[] = {1, 2, 4}; /* 1428.6, 2857.1 and 5714.3 of 10,000 */
+    struct batch_source sources[3];
+    struct mixture m;
+    struct err err = {0};
+    make_sources((uint64_t[]){50, 60, 70}, sources);
+    assert_ok(mixture_open_training(sources, sevenths, 3, &m, &err), &err);
+    assert_int_equal(MIXTURE_PERIOD, 10000);
+    assert_int_equal(m.quotas[0], 1429);
+    assert_int_equal(m.quotas[1], 2857);
+    assert_int_equal(m.quotas[2], 5714);
     mixture_close(&m);
 }
 
@@ -214,7 +237,7 @@ TEST_CASE(weights_that_mean_nothing_are_refused)
         {"@/books : 1, @/code", "code: has no weight, but other names have"},
         {"@/books : 1, @/nothing : 1", "nothing: no such file, folder or recipe"},
         {"@/books : much", "the weight of a source is a number"},
-        {"@/books : 1, @/books/a.txt : 1", "a.txt: is listed twice, in the sources books and a"},
+        {"@/books : 1, @/books/a.txt : 1", "a.txt of source a: is also in source books, as"},
     };
     const char *folder = make_files();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -288,6 +311,7 @@ int main(void)
         cmocka_unit_test(each_source_has_its_share_evenly_spread),
         cmocka_unit_test(no_row_of_a_source_comes_again_before_its_epoch_ends),
         cmocka_unit_test(batches_are_the_rows_of_their_sources_wherever_they_are_cut),
+        cmocka_unit_test(what_shares_leave_over_goes_to_the_largest_remainder),
         cmocka_unit_test(validation_has_rows_of_every_source),
         cmocka_unit_test(a_weight_too_small_to_count_is_refused),
         cmocka_unit_test(names_may_have_weights),

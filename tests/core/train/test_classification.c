@@ -230,6 +230,8 @@ TEST_CASE(training_learns_the_labels_and_measures_every_class)
     const struct story *story = &t.session.story;
     assert_true(story->steps[0].loss > 0.5 && story->steps[0].loss < 0.9); /* ln 2 */
     assert_true(story->steps[story->step_count - 1].loss < 0.2);
+    assert_true(story->eval_count > 0 && story->evals[story->eval_count - 1].val_loss > 0);
+    assert_true(story->evals[story->eval_count - 1].val_loss < 0.4);
     assert_true(value_of(&t, "accuracy") > 0.9);
     assert_true(value_of(&t, "macro_f1") > 0.85);
     close_trial(&t);

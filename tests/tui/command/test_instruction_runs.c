@@ -126,7 +126,7 @@ static void a_broken_line_is_named_and_leaves_no_run(void **state)
     stage_write(p->data, text, strlen(text));
     struct process *run = train(p, 1, "broken", "--train.total_steps=4", NULL);
     assert_non_null(strstr(process_stderr(run), "chats.jsonl: line 2: needs \"messages\", or \"prompt\" and "
-                                                "\"completion\" (its members: \"prompt\")"));
+                                                "\"completion\" (it has \"prompt\")"));
     process_close(run);
     stage_write(p->data, "\n \n", 3);
     run = train(p, 1, "blank", "--train.total_steps=4", NULL);
