@@ -6,6 +6,7 @@
 
 #define TAG_ARCHIVED "archived" /* keeps a run out of lists that do not ask for it */
 #define TAG_SWEEP    "sweep:"   /* followed by the name of the sweep that the run is of */
+#define TAG_RATES    "lr-find"  /* the run is a search for a learning rate, without weights */
 
 enum { TAG_MAX = 40 }; /* bytes of a tag */
 

@@ -2,11 +2,13 @@
  * the rate that they suggest. The weights are those that `anneal train` would begin with; they live in memory
  * alone. The steps are recorded as a run if it gets a name.
  */
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/annotation.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
@@ -16,8 +18,6 @@
 #include "tui/widget/rate_curve.h"
 
 enum { CHART_ROWS = 14 };
-
-#define TAG "lr-find" /* of a run that is a search */
 
 struct options {
     const char *device, *output, *name;
@@ -32,7 +32,8 @@ static const struct options defaults = {.device = "auto", .from = 1e-6, .to = 1,
 struct search {
     const struct options *options;
     struct progress_bar *bar;
-    FILE *csv; /* where the curve goes as it comes; NULL: nowhere */
+    FILE *csv;     /* where the curve goes as it comes; NULL: nowhere */
+    int csv_error; /* errno of the first write that failed; 0: none has */
     struct rate_curve curve;
     bool diverged;
     char run[RUN_ID_MAX]; /* "": none is kept */
@@ -40,13 +41,14 @@ struct search {
 
 /* ---- the training ---- */
 
-static void write_point(FILE *csv, const struct rate_curve *curve, int k)
+static void write_point(struct search *search, int k)
 {
+    const struct rate_curve *curve = &search->curve;
     char numbers[3][40];
-    fprintf(csv, "%d,%s,%s,%s\n", k, text_format_double(curve->rate[k], numbers[0], 40),
+    fprintf(search->csv, "%d,%s,%s,%s\n", k, text_format_double(curve->rate[k], numbers[0], 40),
             text_format_double(curve->points[k].mean, numbers[1], 40),
             text_format_double(curve->smooth[k], numbers[2], 40));
-    fflush(csv);
+    if (fflush(search->csv) != 0 && !search->csv_error) search->csv_error = errno;
 }
 
 /* Ends the search where the losses rise again; a step that was queued by then is not part of it. */
@@ -58,7 +60,7 @@ static bool note(void *context, const struct step_record *record)
     int before = curve->count;
     if (search->diverged) return false;
     search->diverged = !rate_curve_add(curve, record->lr, record->loss);
-    if (search->csv && curve->count > before) write_point(search->csv, curve, before);
+    if (search->csv && curve->count > before) write_point(search, before);
     snprintf(text, sizeof text, "loss %s  lr %.1e", TEXT_LOSS(record->loss), record->lr);
     progress_bar_update(search->bar, "searching", "steps", (uint64_t)curve->count,
                         (uint64_t)search->options->steps, text);
@@ -91,6 +93,8 @@ static enum status judge(const struct search *search, struct err *err)
         return err_set(err, STATUS_FAILED,
                        "the loss does not fall at any rate from %g on (lower --from, or look at the data)",
                        o->from);
+    if (!search->diverged && search->curve.count < o->steps)
+        return err_set(err, STATUS_FAILED, "the search was stopped before the losses rose again");
     if (search->curve.lowest + 1 == o->steps)
         return err_set(err, STATUS_FAILED, "the loss still falls at the highest rate, %g (raise --to)",
                        o->to);
@@ -185,7 +189,7 @@ static enum status run(const void *options, const struct words *words, struct er
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     struct training_probe probe = {&search, note, "the losses rise again"};
     struct training_options training = {.name = o->name,
-                                        .tags = TAG,
+                                        .tags = TAG_RATES,
                                         .device = o->device,
                                         .silent = true,
                                         .probe = &probe,
@@ -203,12 +207,13 @@ static enum status run(const void *options, const struct words *words, struct er
     enum status status = train_read_config(words, &training.config, err);
     if (status) return status;
     prepare(&training.config, o);
-    search = (struct search){.options = o, .bar = &bar};
+    search.options = o;
+    search.bar = &bar;
     if (o->output && (status = file_out_open(&file, o->output, err))) return status;
     search.csv = file.stream;
     if (search.csv) fputs("step,lr,loss,smoothed_loss\n", search.csv);
     status = search_rates(&search, &training, err);
-    if (search.csv) status = file_out_close(&file, status, 0, err);
+    if (search.csv) status = file_out_close(&file, status, search.csv_error, err);
     if (!status) status = judge(&search, err);
     return status || !page ? status : print(&search, err);
 }
@@ -224,7 +229,7 @@ static const struct option_spec options[] = {
     OPTION("output", OPTION_TEXT, AT(output), "FILE",
            "the curve as CSV: step, lr, loss, smoothed_loss; - is standard output", .letter = 'o'),
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
-           "keep the steps as a run of this name with the tag " TAG ", without checkpoints"),
+           "keep the steps as a run of this name with the tag " TAG_RATES ", without checkpoints"),
     PROGRESS_OPTION,
     JSON_OPTION,
     {0},
@@ -241,8 +246,7 @@ const struct command command_lr_find = COMMAND(
         "The suggestion is a tenth of the rate at which the average of the losses is lowest; the rate where "
         "it falls fastest is given, too. Optimizer, batch and model are those of the configuration: look "
         "again after changing one of them. `anneal show`, `compare`, `export` and the workbench show a run "
-        "that "
-        "is kept like any other; as it has no weights, it cannot be resumed or forked.\n\n"
+        "that is kept like any other; as it has no weights, it cannot be resumed or forked.\n\n"
         "  anneal lr-find my.ini\n"
         "  anneal lr-find my.ini --train.optimizer=muon --from 1e-4 --steps 200\n"
         "  anneal lr-find my.ini -o curve.csv\n"

@@ -13,6 +13,7 @@
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "core/model/trainable.h"
+#include "runs/annotation.h"
 #include "runs/recovery.h"
 
 /* Fills all but config_text; the configuration is not finished, and has defaults if unreadable. The caller
@@ -97,7 +98,7 @@ enum status recorded_run_check(const struct recorded_run *run, const struct conf
 {
     char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX], checkpoint[PATH_MAX];
     struct config same = *new;
-    if (run->config.train.schedule == SCHEDULE_RISING &&
+    if (run->config.train.schedule == SCHEDULE_RISING && run_has_tag(&run->info, TAG_RATES) &&
         checkpoint_find(run->checkpoints, -1, checkpoint, sizeof checkpoint, NULL) == STATUS_NOT_FOUND)
         return err_set(err, STATUS_USAGE,
                        "run %s: was a search for a learning rate, which keeps no weights, so it cannot be %s "

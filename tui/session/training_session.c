@@ -30,7 +30,7 @@ static void on_sample(void *context, const struct sample_record *record)
     s->watcher->sample(s->watcher->context, record);
 }
 
-static void on_tried_step(void *context, const struct step_record *record)
+static void probe_step(void *context, const struct step_record *record)
 {
     struct training_session *s = context;
     const struct training_probe *probe = s->options->probe;
@@ -40,7 +40,7 @@ static void on_tried_step(void *context, const struct step_record *record)
 static void on_step(void *context, const struct step_record *record)
 {
     struct training_session *s = context;
-    on_tried_step(s, record);
+    probe_step(s, record);
     writer_step(s->writer, record);
     hook_step(s->hook, record->step);
     s->watcher->step(s->watcher->context, record);
@@ -357,7 +357,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
         setup.observer.context = s;
         setup.observer.reserve = on_reserve;
         setup.observer.used = on_used;
-        setup.observer.step = on_tried_step;
+        setup.observer.step = probe_step;
         setup.observer.leave = on_leave;
     }
     status = trainer_open(&setup, &s->trainer, err);

@@ -52,7 +52,7 @@ struct training_session {
     double started, asked_at, saving_at; /* of the session, the last question, the newest checkpoint */
     double longest_gap, longest_save; /* seconds between two questions, and until a checkpoint was written */
     bool out_of_time;                 /* train.time_limit is reached */
-    bool enough;                      /* for the options' probe */
+    bool enough;                      /* the options' probe wants no more steps */
     struct order unanswered[SESSION_ORDERS_MAX]; /* taken up by the trainer, not carried out */
     int unanswered_count;
     bool paused, stopping;                    /* by order */

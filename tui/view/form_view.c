@@ -4,7 +4,8 @@
  * the run to appear; for a bad value the form shows the trainer's own error. A form that is left is kept: the
  * one without a parent, and the newest with one. A preview shows the planned learning rate as a chart; the
  * memory comes from `anneal estimate`, a process of its own that is started anew when a value has changed, so
- * that no key waits for it. */
+ * that no key waits for it. A search for a learning rate (rate_view.c) lies over the form and answers with a
+ * rate. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "runs/alike.h"
+#include "runs/annotation.h"
 #include "tui/view/job.h"
 #include "tui/view/labels.h"
 #include "tui/view/launch.h"
@@ -269,6 +271,11 @@ static enum status read_parent(struct workbench *workbench, struct form_state *s
     char *text = NULL;
     struct config_row *rows = NULL;
     enum status status = run_find(workbench->store, id, &state->parent, err);
+    if (!status && run_has_tag(&state->parent, TAG_RATES))
+        status = err_set(
+            err, STATUS_USAGE,
+            "%s is a search for a learning rate: its settings train no model (begin with another run)",
+            state->parent.name);
     if (!status) status = run_config(workbench->store, state->parent.id, &text, err);
     if (!status && (!text || !*text))
         status =
@@ -513,7 +520,10 @@ static void find_rate(struct workbench *workbench, const struct form_state *stat
     for (size_t i = 0; out && i < words.count; i++) fprintf(out, i ? "\n%s" : "%s", words.of[i]);
     bool whole = out && !fclose(out);
     arena_release(&words.arena);
-    if (whole) workbench_push(workbench, &rate_view, lines);
+    if (whole)
+        workbench_push(workbench, &rate_view, lines);
+    else
+        (void)workbench_did(workbench, err_no_memory(&workbench->err, "a command"));
     free(lines);
 }
 

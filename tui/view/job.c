@@ -65,7 +65,7 @@ enum status job_start(struct job *job, const char *const *arguments, bool listen
     return err_set(err, STATUS_FAILED, "cannot start %s: %s", arguments[0], strerror(code));
 }
 
-enum status job_start_lines(struct job *job, const char *words, bool listens, struct err *err)
+enum status job_start_lines(struct job *job, const char *words, struct err *err)
 {
     const char *arguments[JOB_WORDS_MAX + 2];
     size_t count = 0;
@@ -73,7 +73,7 @@ enum status job_start_lines(struct job *job, const char *words, bool listens, st
     if (!text) return err_no_memory(err, "a command");
     while (rest && count <= JOB_WORDS_MAX) arguments[count++] = strsep(&rest, "\n");
     arguments[count] = NULL;
-    enum status status = job_start(job, arguments, listens, err);
+    enum status status = job_start(job, arguments, false, err);
     free(text);
     return status;
 }
@@ -154,10 +154,12 @@ bool job_read(struct job *job)
     return true;
 }
 
-void job_stop(struct job *job)
+const char *job_stop(struct job *job)
 {
-    if (job->pid) kill(job->pid, job->stopped ? SIGKILL : SIGINT);
+    bool again = job->stopped;
+    if (job->pid) kill(job->pid, again ? SIGKILL : SIGINT);
     job->stopped = true;
+    return again ? "ended" : "stopping it; once more ends it at once";
 }
 
 char *job_last_line(const struct job *job, char *buf, size_t size)

@@ -25,8 +25,8 @@ struct job {
  * standard input is empty. Ends the job before, whose texts are dropped. */
 enum status job_start(struct job *job, const char *const *arguments, bool listens, struct err *err);
 
-/* The same, with the words one a line. */
-enum status job_start_lines(struct job *job, const char *words, bool listens, struct err *err);
+/* The same without requests, with the words one a line. */
+enum status job_start_lines(struct job *job, const char *words, struct err *err);
 
 /* "running", "done", "stopped" or "failed", and its style. */
 const char *job_word(const struct job *job, enum style *style);
@@ -40,8 +40,8 @@ bool job_answers(const struct job *job);
 /* Takes what has come. True: there was something, or the job has ended. */
 bool job_read(struct job *job);
 
-/* Asks it to end: Ctrl-C once, then at once. */
-void job_stop(struct job *job);
+/* Asks it to end: Ctrl-C once, then at once. Returns what to tell the user. */
+const char *job_stop(struct job *job);
 
 /* Ends it and releases all. Harmless on a zeroed job, and twice. */
 void job_close(struct job *job);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "tui/view/job.h"
 #include "tui/view/workbench.h"
 
@@ -15,8 +16,9 @@ struct output_state {
 static void add_to_line(char *line, size_t size, const char *word)
 {
     size_t n = strlen(line);
-    bool plain = *word && !strpbrk(word, " \t\"'\\$`*?[](){}<>|&;#~!");
-    snprintf(line + n, size - n, plain ? " %s" : " '%s'", word);
+    if (n + 1 >= size) return;
+    line[n++] = ' ';
+    text_quote(word, line + n, size - n);
 }
 
 static enum status output_open(struct workbench *workbench, void *opaque, const char *argument,
@@ -28,7 +30,7 @@ static enum status output_open(struct workbench *workbench, void *opaque, const 
     snprintf(state->line, sizeof state->line, "anneal");
     while (rest) add_to_line(state->line, sizeof state->line, strsep(&rest, "\n"));
     workbench->eager = workbench->working = true;
-    return job_start_lines(&state->job, argument, false, err);
+    return job_start_lines(&state->job, argument, err);
 }
 
 static void output_close(void *opaque)
@@ -77,8 +79,7 @@ static void output_key(struct workbench *workbench, void *opaque, enum action ac
     (void)code;
     bool leaves = action == ACTION_BACK || action == ACTION_INTERRUPT;
     if (leaves && !state->job.ended) {
-        workbench_say(workbench, state->job.stopped ? "ended" : "stopping it; once more ends it at once");
-        job_stop(&state->job);
+        workbench_say(workbench, "%s", job_stop(&state->job));
     } else if (leaves) {
         workbench_back(workbench);
     } else {

@@ -23,7 +23,7 @@ static enum status rate_open(struct workbench *workbench, void *opaque, const ch
     struct rate_state *state = opaque;
     state->cursor = -1;
     workbench->eager = workbench->working = true;
-    return job_start_lines(&state->job, argument, false, err);
+    return job_start_lines(&state->job, argument, err);
 }
 
 static void rate_close(void *opaque)
@@ -52,15 +52,12 @@ static bool rate_read(struct workbench *workbench, void *opaque, bool store_chan
     return news;
 }
 
-/* The rate that Enter takes; NaN: none. A search that was stopped has found one if the losses had risen
- * again.
- */
+/* The rate that Enter takes; NaN: none. */
 static double chosen(const struct rate_state *state)
 {
     const struct rate_curve *curve = &state->curve;
     if (state->cursor >= 0) return rate_curve_round(curve->rate[state->cursor]);
-    bool found = state->job.ended && (!state->job.failed || curve->lowest + 1 < curve->count);
-    return found ? rate_curve_suggestion(curve) : NAN;
+    return state->job.ended && !state->job.failed ? rate_curve_suggestion(curve) : NAN;
 }
 
 /* ---- drawing ---- */
@@ -145,8 +142,7 @@ static void rate_key(struct workbench *workbench, void *opaque, enum action acti
     (void)code;
     bool leaves = action == ACTION_BACK || action == ACTION_INTERRUPT;
     if (leaves && !state->job.ended) {
-        workbench_say(workbench, "stopping it; once more ends it at once");
-        job_stop(&state->job);
+        workbench_say(workbench, "%s", job_stop(&state->job));
     } else if (leaves)
         workbench_back(workbench);
     else if (action == ACTION_ENTER)

@@ -117,7 +117,29 @@ static void a_kept_search_says_how_it_ended(void **state)
     process_expect(130, p);
     stage_expect(s, "select status, message from runs where name = 'cut'", "stopped|stopped by a signal");
     process_expect_sentence(process_run(2, "resume", "cut", NULL), "keeps no weights");
-    assert_int_equal(stage_count_runs(), 2);
+    process_run(0, "lr-find", s->config, "--from=1e-5", "--to=1000", "--data.val_fraction=0", NULL);
+    p = process_start("lr-find", s->config, "--name=ordered", "--steps=10000", "-o-", "--progress=none",
+                      NULL);
+    process_wait_lines(p, 20);
+    process_run(0, "order", "ordered", "stop", NULL);
+    process_expect_sentence(process_expect(1, p), "was stopped before the losses rose again");
+    assert_int_equal(stage_count_runs(), 3);
+}
+
+/* Killed before its first checkpoint: a resume begins again, as with every other schedule. */
+static void a_training_with_a_rising_rate_can_be_resumed(void **state)
+{
+    struct stage *s = *state;
+    struct process *p = process_start("train", s->config, "--name=rises", "--train.schedule=rising",
+                                      "--train.min_lr_factor=0.1", "--train.total_steps=100000",
+                                      "--checkpoint.every=0", "--progress=json", NULL);
+    process_wait_lines(p, 5);
+    process_signal(p, SIGKILL);
+    process_expect(128 + SIGKILL, p);
+    p = process_start("resume", "rises", "--progress=json", NULL);
+    process_wait_lines(p, 5);
+    process_signal(p, SIGINT);
+    process_expect(130, p);
 }
 
 static void what_cannot_be_searched_is_said_in_one_sentence(void **state)
@@ -140,6 +162,8 @@ static void what_cannot_be_searched_is_said_in_one_sentence(void **state)
         process_run(2, "train", s->config, "--train.schedule=rising", "--train.min_lr_factor=0", NULL),
         "train.schedule = rising: no rate rises from 0");
     process_expect_sentence(process_run(2, "lr-find", s->config, "-o-", "--json", NULL), "name a file");
+    process_expect_sentence(process_run(1, "lr-find", s->config, "-o", "/dev/full", NULL),
+                            "/dev/full: cannot write: No space left on device");
     stage_expect(s, "select count(*) from runs", "0");
 }
 
@@ -150,6 +174,7 @@ int main(void)
         STAGE_TEST(the_page_has_a_chart_and_the_curve_is_csv),
         STAGE_TEST(a_search_with_a_name_is_kept_as_a_run),
         STAGE_TEST(a_kept_search_says_how_it_ended),
+        STAGE_TEST(a_training_with_a_rising_rate_can_be_resumed),
         STAGE_TEST(what_cannot_be_searched_is_said_in_one_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
