@@ -105,7 +105,7 @@ enum status field_names_read(struct store *store, struct arena *arena, const cha
     while (store && room && !status && !(status = store_step(store, select, &row, err)) && row)
         room = add_name(arena, &names, &n, (const char *)sqlite3_column_text(select, 0));
     if (store && !status) sqlite3_reset(select);
-    if (!room) return err_set(err, STATUS_NO_MEMORY, "listing the fields of runs: not enough memory");
+    if (!room) return err_no_memory(err, "a list of fields");
     if (status) return status;
     *out = (const char *const *)names;
     *count = n;
@@ -239,7 +239,7 @@ static enum status read_named(struct store *store, const char *name, const char 
         const char *text = (const char *)sqlite3_column_text(select, 0);
         char *copy = arena_strdup(arena, text ? text : "");
         sqlite3_reset(select);
-        if (!copy) return err_set(err, STATUS_NO_MEMORY, "reading %s: not enough memory", name);
+        if (!copy) return err_no_memory(err, "the value of %s", name);
         *out = (struct field_value){true, copy, NAN};
         if (!text_parse_double(copy, &out->number)) out->number = NAN;
         return STATUS_OK;
@@ -259,7 +259,7 @@ enum status field_read(struct store *store, const struct field *field, const str
     struct field_value *values = arena_alloc_array(arena, count + 1, sizeof *values);
     double now = clock_wall();
     enum status status = STATUS_OK;
-    if (!values) return err_set(err, STATUS_NO_MEMORY, "reading %s: not enough memory", field->name);
+    if (!values) return err_no_memory(err, "the values of %s", field->name);
     for (size_t i = 0; !status && i < count; i++) {
         if (field->column)
             values[i] = value_of_column(field->column, &runs[i]);

@@ -359,7 +359,7 @@ enum status filter_parse(const char *text, const char *const *names, size_t coun
     out->words = p.words = malloc(2 * strlen(text) + 2);
     if (!limits || !out->match || !out->nodes || !out->words) {
         filter_release(out);
-        return err_set(err, STATUS_NO_MEMORY, "the filter: not enough memory");
+        return err_no_memory(err, "the filter");
     }
     pcre2_set_match_limit(limits, MATCH_STEPS);
     pcre2_set_depth_limit(limits, MATCH_DEPTH);

@@ -41,14 +41,23 @@ static const struct {
     LIST(TABLE_ORDERS, false, orders, order_count, "order by id desc"),
 };
 
+/* How many rows of a list are read. Part of what one evaluation or report recorded would show a wrong matrix
+ * or a wrong median. */
+static size_t most_rows(enum store_table table, size_t limit, const struct run_history *history)
+{
+    if (table == TABLE_CONFUSION) return history->class_count > limit ? 0 : SIZE_MAX;
+    return table == TABLE_CLASSES || table == TABLE_RANKS ? SIZE_MAX : limit;
+}
+
 enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                              struct run_history *out, struct err *err)
 {
     enum status status = STATUS_OK;
     char *at = (char *)out;
     for (size_t i = 0; !status && i < sizeof lists / sizeof *lists; i++) {
+        size_t most = most_rows(lists[i].table, limit, out);
         struct table_request request = {lists[i].table, run_id,        lists[i].tail,
-                                        limit,          lists[i].size, lists[i].shown};
+                                        most,           lists[i].size, lists[i].shown};
         status = table_list(store, &request, arena, at + lists[i].rows, (size_t *)(at + lists[i].count), err);
     }
     return status;

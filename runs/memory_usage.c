@@ -200,7 +200,7 @@ enum status memory_usage_holders(struct store *store, struct ledger *ledger, con
     enum status status = ledger_list(ledger, NULL, &all, &all_count, err);
     if (status) return status;
     struct memory_holder *holders = arena_alloc_array(arena, all_count + 1, sizeof *holders);
-    if (!holders) status = err_set(err, STATUS_NO_MEMORY, "not enough memory to list the reservations");
+    if (!holders) status = err_no_memory(err, "a list of reservations");
     for (size_t i = 0; i < all_count; i++) {
         split_holder(all[i].holder, id);
         if (!all[i].waits && is_of_home(store, &all[i]) && strcmp(id, run_id) == 0) device = all[i].device;

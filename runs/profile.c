@@ -68,7 +68,7 @@ static enum status read_steps(struct store *store, const char *run_id, bool laye
     while (!status && !(status = store_step(store, select, &row, err)) && row)
         if (!read_row(select, out)) {
             sqlite3_reset(select);
-            status = err_set(err, STATUS_NO_MEMORY, "reading the profile of %s: not enough memory", run_id);
+            status = err_no_memory(err, "the profile of %s", run_id);
         }
     return status;
 }

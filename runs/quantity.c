@@ -23,7 +23,7 @@ static enum status add(struct list *list, const char *prefix, const char *column
                        int device)
 {
     struct quantity *row = arena_grow(list->arena, &list->rows, list->count, sizeof *row);
-    if (!row) return err_set(list->err, STATUS_NO_MEMORY, "listing the charts of a run: not enough memory");
+    if (!row) return err_no_memory(list->err, "a list of charts");
     *row = (struct quantity){.metric = metric, .device = device};
     char name[QUANTITY_NAME_MAX];
     snprintf(row->column, sizeof row->column, "%s", column);

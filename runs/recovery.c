@@ -118,7 +118,7 @@ struct reading {
     int64_t first, stored; /* first: the lowest step that was added; -1: none */
 };
 
-/* Refuses what no trainer writes. */
+/* Refuses an entry with a status or a step that no trainer writes. */
 static enum status check(const struct reading *r, const struct spill_entry *entry, struct err *err)
 {
     const union message *m = &entry->message;
@@ -126,7 +126,7 @@ static enum status check(const struct reading *r, const struct spill_entry *entr
     bool step = (entry->kind == TABLE_STEPS && (m->step.step < 0 || m->step.step > STEP_MAX)) ||
                 (entry->kind == MESSAGE_SEGMENT && ((const struct segment_note *)m)->step > STEP_MAX);
     if (status >= 0 && status < RUN_CRASHED && !step) return STATUS_OK;
-    return err_set(err, STATUS_CORRUPT, "%s: record %llu is none of anneal's", r->spill.path,
+    return err_set(err, STATUS_CORRUPT, "%s: record %llu cannot have been written by anneal", r->spill.path,
                    (unsigned long long)entry->number);
 }
 

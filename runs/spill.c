@@ -149,7 +149,7 @@ static enum status read_entry(struct spill *spill, struct spill_entry *out, bool
         return damaged(spill, "a record has a wrong checksum", err);
     status = message_unpack(spill->bytes + sizeof head, head.bytes, &out->kind, &out->message);
     if (status == STATUS_FAILED) return newer(spill, err);
-    if (status) return damaged(spill, "a record is none of anneal's", err);
+    if (status) return damaged(spill, "a record cannot have been written by anneal", err);
     out->number = head.number;
     out->segment = head.segment;
     spill->next += (int64_t)(sizeof head + head.bytes);

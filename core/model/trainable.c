@@ -50,15 +50,15 @@ static enum status read_lora(const struct config *c, struct adapter_config *out,
     return STATUS_OK;
 }
 
-/* Adapters that are loaded may have a higher rank, and several together have one often. */
+/* Of adapters to train: loaded ones may exceed it, and several added up often do. */
 static enum status check_rank(const struct model *model, struct err *err)
 {
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *p = &model->params[i]; /* A (rank, columns) or B (rows, rank) of a matrix */
         int rank = model->adapter.rank, side = p->rows == rank ? p->cols : p->rows;
         if (!param_is_adapter(p) || rank <= side) continue;
-        return err_set(err, STATUS_USAGE, "lora.rank = %d: is more than a side of the matrix of %s, %d", rank,
-                       p->name, side);
+        return err_set(err, STATUS_USAGE, "lora.rank = %d: is more than a side of the matrix %.*s, %d", rank,
+                       (int)(strstr(p->name, ".lora_") - p->name), p->name, side);
     }
     return STATUS_OK;
 }

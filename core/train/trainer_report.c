@@ -301,10 +301,8 @@ enum status trainer_sample(struct trainer *t, struct err *err)
     }
     if (!status) status = trainer_device_status(t, err);
     if (status) return status;
-    if (sampler_check(&t->generator.sampler, err)) {
-        trainer_event(t, "warning", "no sample at step %" PRId64 ": %s", t->state.step, err->text);
-        return STATUS_OK;
-    }
+    if (sampler_check(&t->generator.sampler, err))
+        return err_prefix(err, "no sample at step %" PRId64, t->state.step);
     clean_block(t->sample_text, SAMPLE_BYTES_MAX, t->sample_bytes, used);
     struct sample_record record = {t->state.step, c->sample.prompt, t->sample_text};
     o->sample(o->context, &record);

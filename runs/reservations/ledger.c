@@ -196,8 +196,7 @@ static enum status open_file(struct ledger *l, const char *folder, struct err *e
     if (status) return status;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
     if (sqlite3_open_v2(sql->path, &sql->db, flags, NULL) != SQLITE_OK)
-        return sql->db ? explain(sql, err)
-                       : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", sql->path);
+        return sql->db ? explain(sql, err) : err_no_memory(err, "opening %s", sql->path);
     /* users who share the folder share the file; SQLite gives its journal the same rights */
     if (made && stat(folder, &info) == 0) (void)!chmod(sql->path, info.st_mode & 0666);
     sqlite3_busy_timeout(sql->db, sql->busy_ms);
@@ -213,7 +212,7 @@ enum status ledger_open(const char *folder, int busy_ms, struct ledger **out, st
     if (l) l->sql = calloc(1, sizeof *l->sql);
     if (!l || !l->sql) {
         free(l);
-        return err_set(err, STATUS_NO_MEMORY, "not enough memory for the ledger of device memory");
+        return err_no_memory(err, "the ledger of device memory");
     }
     l->sql->lock_fd = -1;
     l->sql->busy_ms = busy_ms;
@@ -288,7 +287,7 @@ static enum status list(struct ledger *l, bool live, const char *device, struct 
         if (*out)
             read_row(select, &(*out)[(*count)++]);
         else
-            status = err_set(err, STATUS_NO_MEMORY, "not enough memory to list the ledger");
+            status = err_no_memory(err, "a list of reservations");
         if (status) sqlite3_reset(select);
     }
     if (!status) return STATUS_OK;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "kernels/device/cuda_plugin.h"
+#include "kernels/moments.h"
 #include "kernels/nf4.h"
 #include "kernels/partition.h"
 #include "tests/cuda_sim/simulator.h"
@@ -391,7 +392,12 @@ static void optimizers(void)
     struct tensor *w = floats(all, few), *m = floats(all, few), *v = floats(all, few), *g = floats(all, few),
                   *weights = numbers(all, few, E),
                   *control = tensor_of(sizeof step, sizeof step, sizeof step, 1, &step),
-                  *clipped = tensor_of(sizeof clip, sizeof clip, sizeof clip, 1, &clip);
+                  *clipped = tensor_of(sizeof clip, sizeof clip, sizeof clip, 1, &clip), *blocks[2];
+    struct moment_block *zeros = calloc(moment_blocks(few), sizeof *zeros);
+    for (int i = 0; i < 2; i++)
+        blocks[i] =
+            tensor_of(moment_blocks(all), moment_blocks(few), moment_blocks(few), sizeof *zeros, zeros);
+    free(zeros);
     ON_BOTH(FEW_BLOCKS)
     {
         /* two ranges, the second of the last few elements */
@@ -404,10 +410,22 @@ static void optimizers(void)
         k->lion_step((float *)w->of[far], narrow, (float *)m->of[far], NULL, (float *)g->of[far], n[far],
                      (struct update_range *)ranges->of[far], 2, p, (struct step_control *)control->of[far],
                      (struct clip_state *)clipped->of[far], stream);
+        k->adamw8_step((float *)w->of[far], narrow, (struct moment_block *)blocks[0]->of[far],
+                       (struct moment_block *)blocks[1]->of[far], (float *)g->of[far], n[far],
+                       (struct update_range *)ranges->of[far], 2, p, (struct step_control *)control->of[far],
+                       (struct clip_state *)clipped->of[far], stream);
+        k->average_weights((float *)v->of[far], (float *)w->of[far], n[far], 0.9,
+                           (struct clip_state *)clipped->of[far], stream);
+        k->muon_momentum((float *)m->of[far], (float *)g->of[far], n[far], 0.95f, true,
+                         (struct clip_state *)clipped->of[far], stream);
     }
     expect_same("w", w);
+    expect_same("first moments in 8 bits", blocks[0]);
+    expect_same("second moments in 8 bits", blocks[1]);
+    expect_same("average", v);
+    expect_same("momentum", m);
+    expect_same("Nesterov's gradient", g);
     expect_same("weights", weights);
-    expect_same("m", m);
     forget();
 }
 

@@ -56,6 +56,9 @@ static void expect_same_curve(const char *const *words)
     }
     assert_true(cuda.story.eval_count > 0 && cuda.story.eval_count == cpu.story.eval_count);
     expect_near("validation", cuda.story.evals[0].val_loss, cpu.story.evals[0].val_loss);
+    assert_true(cuda.story.measures.count > 0 && cuda.story.measures.count == cpu.story.measures.count);
+    for (int i = 0; i < cpu.story.measures.count; i++)
+        expect_near("measure", cuda.story.measures.of[i].value, cpu.story.measures.of[i].value);
     assert_true(cuda.story.steps[9].loss < cuda.story.steps[0].loss);
     session_close(&cpu), session_close(&cuda);
 }
@@ -80,6 +83,14 @@ static void qwen_with_lion_and_everything_learns_as_on_the_cpu(void **state)
                             "model.qk_norm=true", "model.qkv_bias=true", "model.tie_weights=true",
                             "train.dropout=0.2", "train.accumulation_steps=2", "train.seq_len=17",
                             "model.vocab_size=269"));
+}
+
+static void qwen_with_muon_and_averaged_weights_learns_as_on_the_cpu(void **state)
+{
+    (void)state;
+    expect_same_curve(WORDS("train.total_steps=10", "train.optimizer=muon", "train.ema_decay=0.9",
+                            "eval.metric=val_loss_ema", "train.z_loss=0.01", "model.qk_norm=true",
+                            "model.zero_outputs=true"));
 }
 
 static void packed_documents_are_learned_as_on_the_cpu(void **state)
@@ -482,6 +493,7 @@ int main(void)
         cmocka_unit_test(llama_with_adamw_learns_as_on_the_cpu),
         cmocka_unit_test(llama_with_moments_in_8_bits_learns_as_on_the_cpu),
         cmocka_unit_test(qwen_with_lion_and_everything_learns_as_on_the_cpu),
+        cmocka_unit_test(qwen_with_muon_and_averaged_weights_learns_as_on_the_cpu),
         cmocka_unit_test(packed_documents_are_learned_as_on_the_cpu),
         cmocka_unit_test(in_bf16_it_learns_almost_as_on_the_cpu),
         cmocka_unit_test(adapters_learn_as_on_the_cpu),

@@ -369,6 +369,36 @@ TEST_CASE(evaluations_of_replaced_steps_do_not_count)
     arena_release(&arena);
 }
 
+TEST_CASE(what_one_evaluation_or_report_recorded_is_listed_whole)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena = {0};
+    struct run_history history;
+    store_fixture_home("whole", home, sizeof home);
+    store_fixture_run(home, "whole", id);
+    struct store *store = store_fixture_open(home);
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 10 union all select i + 1 from n where i < 14)"
+                      " insert into classes(run_id, segment, step, label, precision, recall, f1, support)"
+                      " select id, 1, 4, 'kind-' || i, 0.5, 0.5, 0.5, i from runs, n;"
+                      "with recursive n(i) as (select 10 union all select i + 1 from n where i < 14)"
+                      " insert into confusion(run_id, segment, step, label, predicted, count)"
+                      " select id, 1, 4, 'kind-' || a.i, 'kind-' || b.i, 1 from runs, n a, n b;"
+                      "with recursive n(i) as (select 0 union all select i + 1 from n where i < 8)"
+                      " insert into ranks(run_id, segment, step, rank, host, device, step_ms, wait_ms,"
+                      " sent_bytes, memory_bytes) select id, 1, 4, i, 'ada', 'cpu', i, 0, 0, 0 from runs, n");
+    assert_int_equal(run_history_read(store, id, 5, &arena, &history, &err), STATUS_OK);
+    assert_int_equal(history.class_count, 5);
+    assert_int_equal(history.confusion_count, 25);
+    assert_int_equal(history.rank_count, 9);
+    assert_int_equal(run_history_read(store, id, 4, &arena, &history, &err), STATUS_OK);
+    assert_int_equal(history.class_count, 5);
+    assert_int_equal(history.confusion_count, 0); /* rather than a part of it */
+    store_close(store);
+    arena_release(&arena);
+}
+
 TEST_CASE(a_run_without_steps_is_empty_not_an_error)
 {
     char home[PATH_MAX], id[RUN_ID_MAX];
@@ -443,6 +473,7 @@ int main(void)
         cmocka_unit_test(a_fork_inherits_the_steps_before_it_from_all_its_parents),
         cmocka_unit_test(updates_follow_a_live_run_through_coarsening_and_resume),
         cmocka_unit_test(evaluations_of_replaced_steps_do_not_count),
+        cmocka_unit_test(what_one_evaluation_or_report_recorded_is_listed_whole),
         cmocka_unit_test(a_run_without_steps_is_empty_not_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

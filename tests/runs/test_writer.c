@@ -21,6 +21,7 @@
 #include <sqlite3.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "runs/history.h"
 #include "runs/series.h"
 #include "store_fixture.h"
@@ -252,6 +253,28 @@ static void complain(void *context, const char *sentence)
     if (strstr(sentence, "trying for up to 10 s")) return; /* said when it is closed too soon */
     if (complaints->count == 0) snprintf(complaints->first, sizeof complaints->first, "%s", sentence);
     complaints->count++;
+}
+
+static void a_damaged_file_of_an_earlier_trainer_is_reported_and_kept(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], folder[PATH_MAX + 100], path[PATH_MAX + 120];
+    struct err err = {0};
+    struct complaints complaints = {0};
+    struct writer *writer;
+    store_fixture_home("damaged", home, sizeof home);
+    store_fixture_run(home, "damaged", id);
+    snprintf(folder, sizeof folder, "%s/runs/%s", home, id);
+    snprintf(path, sizeof path, "%s/records", folder);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    assert_int_equal(file_write_atomic(path, "a text, not records", 19, &err), STATUS_OK);
+    struct writer_options options = {home, id, complain, &complaints};
+    assert_int_equal(writer_open(&options, &writer, &err), STATUS_OK);
+    assert_int_equal(complaints.count, 1);
+    assert_non_null(strstr(complaints.first, path));
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    strcat(path, ".damaged");
+    assert_true(file_exists(path));
 }
 
 static void a_full_ring_loses_records_and_says_how_many(void **state)
@@ -534,6 +557,7 @@ int main(void)
         cmocka_unit_test(a_text_too_long_is_cut_at_a_character),
         cmocka_unit_test(resumed_segments_are_numbered_and_the_last_one_counts),
         cmocka_unit_test(recording_makes_no_system_call),
+        cmocka_unit_test(a_damaged_file_of_an_earlier_trainer_is_reported_and_kept),
         cmocka_unit_test(a_full_ring_loses_records_and_says_how_many),
         cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
         cmocka_unit_test(who_waits_for_a_store_that_stalls_waits_once),

@@ -177,7 +177,7 @@ static enum status info(const void *options, const struct words *words, struct e
         path ? corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, NULL, &corpus, err)
              : err_no_memory(err, "the names of the files");
     if (!status && !count_tokens(&corpus, &census))
-        status = err_set(err, STATUS_NO_MEMORY, "%.200s: not enough memory to count its tokens", path);
+        status = err_no_memory(err, "counts of the tokens of %.200s", path);
     if (!status) status = print_info(path, &corpus, &census, o->json, err);
     free(census.counts);
     corpus_close(&corpus);

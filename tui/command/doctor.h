@@ -37,7 +37,7 @@ struct doctor {
     bool trains; /* a run does */
 };
 
-/* Prints a finding about `path`; `remedy`: what to do, or "". `run` "": of no run. */
+/* Prints a finding about `path`; `remedy`: what to do, or "". `run` "": it concerns no run. */
 void doctor_report(struct doctor *d, enum finding_level level, const char *run, const char *path,
                    const char *remedy, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* The same of a sentence "PATH: what", where the path begins with `prefix`. */

@@ -259,7 +259,7 @@ static enum status check_orphan(struct doctor *d, const char *name, struct err *
     else
         snprintf(remedy, sizeof remedy, "it has no file of records to make the run again: move it away");
     if (d->store || !file_exists(d->database)) /* else nobody knows */
-        doctor_report(d, PROBLEM, name, folder, remedy, "is a folder of no run in the database");
+        doctor_report(d, PROBLEM, name, folder, remedy, "belongs to no run in the database");
     return check_checkpoints(d, name, &newest, &count, err);
 }
 

@@ -68,12 +68,14 @@ static void probe(const struct config *config, const char *device, struct answer
     struct ranks ranks;
     struct progress_bar bar;
     struct progress progress = progress_bar_init(&bar, stderr, PROGRESS_AUTO);
-    struct training_options options = {
-        .config = *config,
-        .device = device,
-        .ranks = &ranks,
-        .silent = true,
-        .watcher = {.context = &bar, .progress = &progress, .prepared = prepared}};
+    struct training_options options = {.config = *config,
+                                       .device = device,
+                                       .ranks = &ranks,
+                                       .silent = true,
+                                       .watcher = training_watcher_silent};
+    options.watcher.context = &bar;
+    options.watcher.progress = &progress;
+    options.watcher.prepared = prepared;
     answer->status = ranks_open(&ranks, true, &answer->err);
     if (!answer->status) answer->status = training_try(&options, note, answer, &answer->err);
     ranks_end(&ranks);

@@ -109,8 +109,7 @@ static enum status read_input(char **bytes, size_t *n, struct err *err)
     }
     int code = errno;
     bool failed = all && ferror(all);
-    if (!text_stream_end(all, bytes) || failed)
-        return err_set(err, STATUS_NO_MEMORY, "standard input: not enough memory to hold it");
+    if (!text_stream_end(all, bytes) || failed) return err_no_memory(err, "what standard input has");
     if (interrupt_requested()) return err_set(err, STATUS_INTERRUPTED, "interrupted");
     return got < 0 ? err_set(err, STATUS_IO, "standard input: %s", strerror(code)) : STATUS_OK;
 }
@@ -230,7 +229,7 @@ static enum status decode(const void *options, const struct words *words, struct
         if (!status) status = parse_ids(input, tokenizer, &list, err);
     }
     if (!status && !(text = tokenizer_decode(tokenizer, list.ids, list.count, &n)))
-        status = err_set(err, STATUS_NO_MEMORY, "not enough memory to decode %zu tokens", list.count);
+        status = err_no_memory(err, "the text of %zu tokens", list.count);
     if (!status) clean_print_raw(stdout, text, n);
     free(text);
     free(input);

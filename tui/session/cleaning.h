@@ -24,7 +24,7 @@ enum cleaning_kind {
 
 struct cleaning_item {
     enum cleaning_kind kind;
-    const char *run;  /* its id; "": of no run */
+    const char *run;  /* its id; "": it belongs to no run */
     const char *name; /* in the run's folder, or in $ANNEAL_HOME; "": the run as a whole */
     const char *why;  /* "not the best one and not the newest" */
     int64_t bytes;    /* that removing it frees */

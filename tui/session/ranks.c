@@ -133,7 +133,7 @@ enum status ranks_begin(struct ranks *ranks, const struct config *config, const 
 {
     if (ranks->world->size == 1) return STATUS_OK;
     char *text = config_text(config);
-    if (!text) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    if (!text) return err_no_memory(err, "the configuration's text");
     struct opening opening = {strlen(text) + 1, config->world.timeout, ""};
     snprintf(opening.device, sizeof opening.device, "%s", has_gpu(choice) ? "cuda" : "cpu");
     world_share(ranks->world, &opening, sizeof opening);

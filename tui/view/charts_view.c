@@ -37,8 +37,7 @@ static enum status charts_open(struct workbench *workbench, void *opaque, const 
     snprintf(picker->setting, sizeof picker->setting, "run.charts.%s", run_charts_kind(config));
     free(config);
     if (status) return status;
-    if (!picker_init(picker, count))
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu charts", count);
+    if (!picker_init(picker, count)) return err_no_memory(err, "a list of %zu charts", count);
     for (size_t i = 0; i < count; i++) picker_add(picker, all[i].name, detail(picker, &all[i]));
     const char *names = settings_get(&workbench->settings, picker->setting);
     size_t chosen = run_charts_choose(all, count, names ? names : "", which, MODEL_CHARTS_MAX);

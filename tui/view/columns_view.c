@@ -85,7 +85,7 @@ static enum status columns_open(struct workbench *workbench, void *opaque, const
     size_t room = count + LISTING_COLUMNS_MAX + 1;
     state->fields = arena_alloc_array(&state->picker.arena, room, sizeof *state->fields);
     if (!state->fields || !picker_init(&state->picker, room))
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu columns", count);
+        return err_no_memory(err, "a list of %zu columns", count);
     for (size_t i = 0; i < count; i++) add(state, names[i]);
     choose(state, columns && *columns ? columns : RUN_CELLS_DEFAULT, true);
     return STATUS_OK;

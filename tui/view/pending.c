@@ -43,7 +43,7 @@ enum status pending_make(struct pending *pending, struct store *store, const str
     enum status status = pending->count ? STATUS_BUSY : make(store, change, order_id, err);
     if (status != STATUS_BUSY) return status;
     if (!list_reserve(&pending->changes, pending->count, 1, &pending->capacity, sizeof *change))
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a change that waits");
+        return err_no_memory(err, "a change that waits");
     pending->changes[pending->count++] = *change;
     return err_set(err, STATUS_BUSY,
                    "another process has locked the database; what you asked for waits until it is free");

@@ -70,7 +70,7 @@ enum status run_stamps_make(struct run_stamps *stamps, const struct run_info *ru
     made.of = arena_alloc_array(&made.arena, count + 1, sizeof *made.of);
     if (!by_name || !made.of) {
         arena_release(&made.arena);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
+        return err_no_memory(err, "a list of %zu runs", count);
     }
     for (size_t i = 0; i < count; i++) by_name[i] = i;
     if (count) qsort_r(by_name, count, sizeof *by_name, compare_names, (void *)runs);

@@ -136,7 +136,7 @@ enum status run_charts_list(struct store *store, const char *run_id, const char 
     enum status status = quantity_list(store, run_id, arena, &read, &found, err);
     if (status) return status;
     rows = arena_alloc_array(arena, found + 1, sizeof *rows);
-    if (!rows) return err_set(err, STATUS_NO_MEMORY, "no memory for %zu charts", found);
+    if (!rows) return err_no_memory(err, "%zu charts", found);
     for (size_t k = 0; k < KINDS; k++) {
         if (k == (classifier ? 1 : MEASURES_AT))
             for (size_t i = 0; i < found; i++)

@@ -8,7 +8,7 @@
 
 #include "tui/view/run_charts.h"
 
-enum { ROWS = 64 /* in each list */ };
+enum { ROWS = 64 /* in each list; no screen has columns for a confusion matrix of more classes */ };
 
 static enum status read_rows(struct run_model *model, struct store *store, struct err *err)
 {
@@ -25,7 +25,7 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     next.mark_count = 0;
     next.marks =
         arena_alloc_array(arena, history->order_count + history->event_count + 2, sizeof *next.marks);
-    if (!status && !next.marks) status = err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
+    if (!status && !next.marks) status = err_no_memory(err, "the run's history");
     if (status) {
         arena_release(arena);
         return status;
@@ -138,7 +138,7 @@ enum status run_model_choose(struct run_model *model, struct store *store, const
         if (all[i].metric < METRIC_COUNT) model->recorded[all[i].metric] = true;
     size_t chosen = run_charts_choose(all, count, names, which, MODEL_CHARTS_MAX);
     struct model_chart *next = arena_alloc_array(&arena, MODEL_CHARTS_MAX, sizeof *next);
-    if (!next) status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu charts", chosen);
+    if (!next) status = err_no_memory(err, "%zu charts", chosen);
     for (size_t c = 0; !status && c < chosen; c++) next[c] = (struct model_chart){.quantity = all[which[c]]};
     if (!status) replace_charts(model, next, chosen);
     arena_release(&arena);

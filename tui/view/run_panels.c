@@ -164,7 +164,7 @@ int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_m
     int top = area.y;
     if (area.h < 3) return 0;
     size_t page = (size_t)area.h - 2, last = h->class_count > page ? h->class_count - page : 0;
-    cell = cell < LEAST ? 0 : cell > MOST ? MOST : cell;
+    cell = cell < LEAST || !h->confusion_count ? 0 : cell > MOST ? MOST : cell;
     if (*first > last) *first = last;
     snprintf(detail, sizeof detail, "@%" PRId64 "%s%s", h->classes[0].step,
              cell ? "  columns: the label given" : "", last ? "  j k more of them" : "");

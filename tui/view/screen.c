@@ -211,7 +211,7 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
 {
     const char *term = getenv("TERM");
     struct screen *screen = calloc(1, sizeof *screen);
-    if (!screen) return err_set(err, STATUS_NO_MEMORY, "no memory for the screen");
+    if (!screen) return err_no_memory(err, "the screen");
     screen->fd = fileno(out);
     find_utf8(screen, in, out, term);
     screen->next_typed = screen->typed;

@@ -108,8 +108,7 @@ static enum status write_file(const struct settings *settings, struct err *err)
         const struct setting *line = &settings->lines[i];
         fprintf(out, "%s%s%s\n", line->key ? line->key : "", line->key ? " = " : "", line->value);
     }
-    if (!status && !text_stream_end(out, &text))
-        status = err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", path);
+    if (!status && !text_stream_end(out, &text)) status = err_no_memory(err, "the text of %s", path);
     if (!status) status = file_write_atomic(path, text, size, err);
     free(text);
     return status;

@@ -295,6 +295,22 @@ TEST_CASE(the_one_just_written_stays_whatever_is_newer)
     free(parent);
 }
 
+TEST_CASE(the_oldest_makes_room_but_neither_the_newest_nor_the_best)
+{
+    struct rig rig;
+    struct model_config config = rig_config();
+    char *parent = saved_folder("oldest");
+    saved_open(&rig, &config, 2, 5);
+    for (int64_t step = 0; step <= 3; step++) saved_write(parent, &rig, step);
+    assert_int_equal(checkpoint_remove_oldest(parent, 1), 0); /* of a run stopped before its first step */
+    assert_int_equal(checkpoint_remove_oldest(parent, 1), 2);
+    assert_int_equal(checkpoint_remove_oldest(parent, 1), -1);
+    assert_int_equal(saved_offered(parent, 1), 1);
+    assert_int_equal(saved_offered(parent, -1), 3);
+    rig_close(&rig);
+    free(parent);
+}
+
 TEST_CASE(a_full_disk_leaves_older_ones_untouched_and_nothing_half_written)
 {
     struct rig old, new, loaded;
@@ -408,6 +424,7 @@ int main(void)
         cmocka_unit_test(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left),
         cmocka_unit_test(damaged_ones_are_set_aside_and_push_no_good_one_out),
         cmocka_unit_test(the_one_just_written_stays_whatever_is_newer),
+        cmocka_unit_test(the_oldest_makes_room_but_neither_the_newest_nor_the_best),
         cmocka_unit_test(a_full_disk_leaves_older_ones_untouched_and_nothing_half_written),
         cmocka_unit_test(a_parent_that_is_a_file_is_an_error),
         cmocka_unit_test(config_json_tells_hugging_face_the_architecture),

@@ -104,7 +104,7 @@ static void train_step(struct rig *rig, bool last)
 {
     int32_t tokens[B * T];
     rig_tokens(1, 13, tokens, B * T);
-    exchange_begin(&rig->network);
+    network_clear(&rig->network);
     rig->network.exchange.last = last;
     rig_train(&rig->network, tokens, tokens, B, T, 1, (struct rig_dropout){0});
 }

@@ -119,6 +119,44 @@ TEST_CASE(updates_have_singular_values_near_one_whatever_the_size_of_the_gradien
     }
 }
 
+/* The polynomials of algorithm 1 in Amsel et al., "The Polar Express", 2025, for five iterations. They change
+ * the singular values alone, and those of a matrix that is zero beside its diagonal are the diagonal. */
+TEST_CASE(polar_express_is_the_published_one)
+{
+    static const double published[5][3] = {{8.28721201814563, -23.595886519098837, 17.300387312530933},
+                                           {4.107059111542203, -2.9478499167379106, 0.5448431082926601},
+                                           {3.9486908534822946, -2.908902115962949, 0.5518191394370137},
+                                           {3.3184196573706015, -2.488488024314874, 0.51004894012372},
+                                           {2.300652019954817, -1.6689039845747493, 0.4188073119525673}};
+    struct trial t;
+    OPEN(&t, "train.weight_decay=0", "muon.coefficients=polar_express", "muon.iterations=5");
+    const struct param *p = t.model.layers[0].o.parts; /* (10,16) */
+    float *before = malloc(t.model.elements * sizeof *before);
+    double norm = 0;
+    memset(t.network.gradients, 0, t.model.elements * sizeof *before);
+    for (int i = 0; i < p->rows; i++) {
+        double value = pow(0.5, i);
+        t.network.gradients[p->offset + (size_t)(i * p->cols + i)] = (float)value;
+        norm += value * value;
+    }
+    update(&t, before);
+    for (int i = 0; i < p->rows; i++) {
+        double x = pow(0.5, i) / sqrt(norm);
+        for (int k = 0; k < 5; k++) {
+            double y = x / 1.01; /* the published safety factor */
+            x = published[k][0] * y + published[k][1] * pow(y, 3) + published[k][2] * pow(y, 5);
+        }
+        for (int j = 0; j < p->cols; j++) {
+            size_t at = p->offset + (size_t)(i * p->cols + j);
+            double got = (double)(t.network.weights[at] - before[at]) / (-0.2 * sqrt(p->cols));
+            if (!(fabs(got - (i == j ? x : 0)) < 1e-5))
+                fail_msg("(%d, %d): %.9g instead of %.9g", i, j, got, i == j ? x : 0);
+        }
+    }
+    free(before);
+    trial_close(&t);
+}
+
 TEST_CASE(a_gradient_of_zero_changes_nothing)
 {
     struct trial t;
@@ -227,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_have_singular_values_near_one_whatever_the_size_of_the_gradient),
+        cmocka_unit_test(polar_express_is_the_published_one),
         cmocka_unit_test(a_gradient_of_zero_changes_nothing),
         cmocka_unit_test(a_gradient_that_is_not_finite_changes_neither_weights_nor_moments),
         cmocka_unit_test(the_matrices_of_layers_are_last_and_have_one_moment),

@@ -60,6 +60,12 @@ static void a_qwen_with_everything_does_too(void **state)
         "model.qkv_bias=true", "model.tie_weights=true", "train.accumulation_steps=2", "train.seq_len=17"));
 }
 
+static void muon_does_too(void **state)
+{
+    (void)state;
+    expect_almost_the_same_curve(WORDS("train.total_steps=10", "train.optimizer=muon", "model.qk_norm=true"));
+}
+
 static void adapters_do_too(void **state)
 {
     (void)state;
@@ -78,21 +84,25 @@ static void adapters_do_too(void **state)
 static void recomputing_and_resuming_change_no_bit(void **state)
 {
     (void)state;
-    struct session whole, again, parts;
+    static const char *const optimizers[] = {"train.optimizer=adamw", "train.optimizer=muon"};
+    for (int i = 0; i < 2; i++) {
+        struct session whole, again, parts;
 #define ALL                                                                                                  \
-    "train.total_steps=8", "train.threads=2", "train.dropout=0.2", "checkpoint.every=4", "eval.every=4"
-    train(&whole, "whole", WORDS(ALL), BF16, false);
-    train(&again, "again", WORDS(ALL, "checkpoint.activation_interval=1"), BF16, false);
-    story_expect_same(&whole.story, &again.story, "recomputed");
-    session_open(&parts, "parts", NULL, WORDS(ALL, "train.precision=bf16"), 900);
-    parts.story.leave_at = 4;
-    session_start(&parts, false);
-    session_run(&parts);
-    parts.story.leave_at = 0;
-    session_start(&parts, true);
-    assert_int_equal(session_run(&parts), TRAIN_FINISHED);
-    story_expect_same(&whole.story, &parts.story, "resumed");
-    session_close(&whole), session_close(&again), session_close(&parts);
+    optimizers[i], "train.total_steps=8", "train.threads=2", "train.dropout=0.2", "checkpoint.every=4",      \
+        "eval.every=4"
+        train(&whole, "whole", WORDS(ALL), BF16, false);
+        train(&again, "again", WORDS(ALL, "checkpoint.activation_interval=1"), BF16, false);
+        story_expect_same(&whole.story, &again.story, "recomputed");
+        session_open(&parts, "parts", NULL, WORDS(ALL, BF16), 900);
+        parts.story.leave_at = 4;
+        session_start(&parts, false);
+        session_run(&parts);
+        parts.story.leave_at = 0;
+        session_start(&parts, true);
+        assert_int_equal(session_run(&parts), TRAIN_FINISHED);
+        story_expect_same(&whole.story, &parts.story, "resumed");
+        session_close(&whole), session_close(&again), session_close(&parts);
+    }
 }
 
 static void cached_logits_agree(void **state)
@@ -109,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_llama_learns_almost_as_in_fp32),
         cmocka_unit_test(a_qwen_with_everything_does_too),
+        cmocka_unit_test(muon_does_too),
         cmocka_unit_test(adapters_do_too),
         cmocka_unit_test(recomputing_and_resuming_change_no_bit),
         cmocka_unit_test(cached_logits_agree),

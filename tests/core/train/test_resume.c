@@ -244,10 +244,12 @@ TEST_CASE(a_run_that_averages_its_weights_resumes_bit_for_bit)
                            14, 2, BY_REQUEST);
 }
 
-/* Breaks fall before, on and behind the steps whose batch is larger than the one before. */
-TEST_CASE(a_run_whose_batch_grows_resumes_bit_for_bit)
+/* Breaks fall before, on and behind the steps whose batch is larger than the one before, and the step at
+ * which the rate begins to fall. */
+TEST_CASE(a_run_whose_batch_grows_and_whose_rate_decays_last_resumes_bit_for_bit)
 {
     expect_resume_is_exact(WORDS("train.total_steps=14", "train.accumulation_plan=0: 1, 4: 2, 9: 3",
+                                 "train.schedule=wsd", "train.decay_steps=6", "train.decay_shape=1-sqrt",
                                  "train.dropout=0.2", "eval.every=4", "eval.at_epoch_end=true",
                                  "eval.early_stopping_patience=50", "sample.every=5"),
                            14, 1, BY_REQUEST);
@@ -488,7 +490,7 @@ int main(void)
         cmocka_unit_test(a_run_goes_on_with_moments_in_8_bits_and_back),
         cmocka_unit_test(a_muon_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_run_that_averages_its_weights_resumes_bit_for_bit),
-        cmocka_unit_test(a_run_whose_batch_grows_resumes_bit_for_bit),
+        cmocka_unit_test(a_run_whose_batch_grows_and_whose_rate_decays_last_resumes_bit_for_bit),
         cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),
         cmocka_unit_test(a_run_on_several_threads_resumes_bit_for_bit),
         cmocka_unit_test(a_long_step_is_given_up_between_micro_batches_and_made_again),

@@ -246,8 +246,8 @@ static void keys_that_fit_no_matrix_are_refused(void **state)
         {"--lora.targets=q,w",
          "has no matrix w (it has q, k, v, o, gate, up and down; all means all of them)"},
         {"--lora.targets=,", "names no matrix"},
-        {"--lora.rank=29", "lora.rank = 29: is more than a side of the matrix of "
-                           "model.layers.0.self_attn.q_proj.lora_A.weight, 24"},
+        {"--lora.rank=29", "lora.rank = 29: is more than a side of the matrix "
+                           "model.layers.0.self_attn.q_proj, 24"},
         {"--lora.rank=0", "lora.targets has no effect with lora.rank = 0"},
         {"--lora.layers=3", "from 0 to model.num_layers - 1 = 2"},
         {"--lora.layers=x", "lora.layers = x"},

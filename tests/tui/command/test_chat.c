@@ -270,7 +270,7 @@ static void a_long_pasted_text_is_one_whole_message(void **state)
     struct pty *pty = open_terminal(folder, NULL);
     pty_send(pty, "\033[200~");
     send_letters(pty, 6000);
-    pty_send(pty, "\r\033[Xsecond row\r\033[201~!\r");
+    pty_send(pty, "\r\033[Xsecond\x7f row\r\033[201~!\r");
     pty_wait_text(pty, "prompt: 6014 tokens,"); /* with two newlines and the template's */
     pty_wait_text(pty, "text: 1 token");
     assert_false(pty_has_text(pty, "nan"));

@@ -241,7 +241,7 @@ static void folders_of_no_run_are_found(void **state)
     assert_true(mkdir(foreign, 0777) == 0 && mkdir(empty, 0777) == 0);
     make_file(kept_format("%s/thesis.txt", foreign));
     const char *out = doctor(s, 1);
-    expect_line(out, "problem", foreign, "is a folder of no run", "move it away");
+    expect_line(out, "problem", foreign, "belongs to no run", "move it away");
     assert_null(strstr(out, empty)); /* as of a run that is just being made */
     make_file(kept_format("%s/lock", empty));
     expect_line(doctor(s, 1), "note", empty, "never began");
@@ -250,7 +250,7 @@ static void folders_of_no_run_are_found(void **state)
     assert_int_equal(file_remove_tree(foreign, NULL), STATUS_OK);
     static const char *const files[] = {"", "-wal", "-shm"};
     for (int i = 0; i < 3; i++) unlink(kept_format("%s/anneal.db%s", s->home, files[i]));
-    expect_line(doctor(s, 1), "problem", id, "is a folder of no run", "doctor --repair` makes the run again");
+    expect_line(doctor(s, 1), "problem", id, "belongs to no run", "doctor --repair` makes the run again");
     expect_line(repair(0), "repaired", id, "the run was made again");
     stage_expect(s, "select name from runs", "base");
     doctor(s, 0);
@@ -329,7 +329,7 @@ static void a_damaged_database_is_found_and_folders_are_checked_all_the_same(voi
     stage_write(database, "not a database at all, but a text of some length", 48);
     out = doctor(s, 1);
     expect_line(out, "problem", database, "is not a run database");
-    assert_null(strstr(out, "folder of no run")); /* who knows */
+    assert_null(strstr(out, "belongs to no run")); /* who knows */
     expect_line(out, "problem", step, "model.safetensors");
 }
 

@@ -85,7 +85,8 @@ static void ctrl_c_prints_what_is_measured_so_far(void **state)
     for (size_t i = 0; i < TIMES; i++) memcpy(much + i * n, text, n);
     char *long_text = stage_path(s, "long.txt");
     stage_write(long_text, much, TIMES * n);
-    struct process *p = process_start("evaluate", "mine", "--data", long_text, "--progress=plain",
+    /* a bar is drawn at once, a line of plain progress after seconds, in which a fast machine has ended */
+    struct process *p = process_start("evaluate", "mine", "--data", long_text, "--progress=bar",
                                       "--device=cpu", "--json", NULL);
     process_wait(p, has_begun, NULL);
     process_signal(p, SIGINT);
@@ -94,7 +95,7 @@ static void ctrl_c_prints_what_is_measured_so_far(void **state)
     assert_true(json_is_false(json_object_get(json, "complete")));
     assert_true(stage_int(json, "sequences") < stage_int(json, "of_sequences"));
     assert_non_null(strstr(process_stderr(p), "evaluate: interrupted after "));
-    p = process_start("evaluate", "mine", "--data", long_text, "--progress=plain", "--device=cpu", NULL);
+    p = process_start("evaluate", "mine", "--data", long_text, "--progress=bar", "--device=cpu", NULL);
     process_wait(p, has_begun, NULL);
     process_signal(p, SIGTERM);
     assert_int_equal(process_wait_exit(p), 128 + SIGTERM);

@@ -67,6 +67,27 @@ static void a_fork_continues_bit_for_bit_and_says_where_it_came_from(void **stat
     assert_non_null(strstr(page, "final loss"));
 }
 
+static void a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights(void **state)
+{
+    struct stage *s = *state;
+    static const char *const forms[] = {"--train.optimizer=muon", "--train.optimizer=lion",
+                                        "--train.moments=8bit"};
+    static const char averages[] =
+        "select step, value from measures where name = 'val_loss_ema' and step > 20 and run_id = (select id "
+        "from runs where name = '%s') order by step";
+    for (int i = 0; i < 3; i++) {
+        char *base = kept_format("base-%d", i), *twin = kept_format("twin-%d", i);
+        process_run(0, "train", s->config, "--name", base, forms[i], "--train.ema_decay=0.9",
+                    "--checkpoint.keep=9", "--progress=none", NULL);
+        process_run(0, "fork", base, "--step=20", "--name", twin, "--progress=none", NULL);
+        char *steps = late_steps(s, base), *evaluations = stage_query(s, kept_format(averages, base));
+        assert_non_null(strstr(steps, "\n39|"));
+        assert_non_null(strstr(evaluations, "\n40|"));
+        assert_string_equal(late_steps(s, twin), steps);
+        assert_string_equal(stage_query(s, kept_format(averages, twin)), evaluations);
+    }
+}
+
 /* The early-stopping rows of a run's evaluations after step 20. */
 static char *decisions(const struct stage *s, const char *name)
 {
@@ -361,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
+        STAGE_TEST(a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights),
         STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         STAGE_TEST(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length),
         STAGE_TEST(a_model_named_from_one_folder_is_found_from_another),

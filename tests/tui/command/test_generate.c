@@ -1,5 +1,6 @@
 /* `generate` as a user runs it: where a text ends, and what is said of its speed. */
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,13 @@ static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
     process_expect_sentence(p, "standard output: cannot write: No space left on device");
     p = process_run(0, "generate", folder, batch, "--max-tokens=5", "--verbose", NULL);
     assert_non_null(strstr(process_stderr(p), "2 texts: 6 tokens read and 10 written in "));
+    char many[8000];
+    for (size_t i = 0; i < sizeof many; i += 4) memcpy(many + i, "the\n", 4);
+    stage_write(path, many, sizeof many);
+    p = process_start("generate", folder, batch, "--max-tokens=30", NULL);
+    process_wait_lines(p, 1);
+    process_signal(p, SIGINT);
+    process_expect_sentence(process_expect(130, p), "generate: interrupted after ");
     process_expect_sentence(process_run(2, "generate", folder, batch, "--prompt=the", NULL),
                             "generate: give --prompt or --batch, not both");
     process_expect_sentence(process_run(1, "generate", path, NULL),

@@ -181,6 +181,8 @@ static void an_exported_average_has_the_loss_that_was_recorded(void **state)
     char *folder = stage_path(s, "mean"), *from = kept_format("--model.from=%s", folder);
     process_run(0, "train", s->config, "--name=averaged", "--train.ema_decay=0.9", "--eval.batches=0", NULL);
     process_output("model", "export", "averaged", "--ema", "-o", folder, NULL);
+    process_run(0, "train", s->config, "--name=plain", NULL);
+    assert_null(strstr(process_output("compare", "plain", "averaged", NULL), "nan"));
     process_run(0, "train", s->config, "--name=still", from, "--train.learning_rate=0",
                 "--train.total_steps=1", "--eval.batches=0", NULL);
     char *average = stage_query(s, "select value from measures where name = 'val_loss_ema' order by step "

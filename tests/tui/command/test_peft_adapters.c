@@ -91,8 +91,10 @@ static void training_goes_on_from_adapters_of_peft(void **state)
         static const char *const kept[] = {"r", "use_rslora"};
         for (size_t k = 0; k < 2; k++)
             assert_true(json_equal(json_object_get(before, kept[k]), json_object_get(after, kept[k])));
-        assert_int_equal(json_array_size(json_object_get(before, "target_modules")),
-                         json_array_size(json_object_get(after, "target_modules")));
+        static const char *const lists[] = {"target_modules", "modules_to_save"};
+        for (size_t k = 0; k < 2; k++)
+            assert_int_equal(json_array_size(json_object_get(before, lists[k])),
+                             json_array_size(json_object_get(after, lists[k])));
         assert_true(stage_real(before, "lora_alpha") == stage_real(after, "lora_alpha"));
         json_decref(before);
         json_decref(after);

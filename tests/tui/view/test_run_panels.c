@@ -248,6 +248,24 @@ TEST_CASE(classes_that_have_no_room_are_reached_with_keys)
     headless_expect(workbench, 80, 24, 80, "kind-28 28 0.5000");
 }
 
+TEST_CASE(every_cell_of_a_large_matrix_is_shown)
+{
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 10 union all select i + 1 from n where i < 19)"
+                      " insert into classes(run_id, segment, step, label, precision, recall, f1, support)"
+                      " select id, 1, 400, 'kind-' || i, 0.5, 0.5, 0.5, i from runs, n;"
+                      "with recursive n(i) as (select 10 union all select i + 1 from n where i < 19)"
+                      " insert into confusion(run_id, segment, step, label, predicted, count)"
+                      " select id, 1, 400, 'kind-' || a.i, 'kind-' || b.i, b.i from runs, n a, n b");
+    open_run("ended");
+    for (int kind = 10; kind < 20; kind++) {
+        char row[120];
+        snprintf(row, sizeof row, "kind-%d %d 0.5000 0.5000 0.5000 10 11 12 13 14 15 16 17 18 19", kind,
+                 kind);
+        headless_expect(workbench, 160, 60, 160, row);
+    }
+}
+
 TEST_CASE(an_answer_begins_on_a_line_of_its_own)
 {
     store_fixture_sql(home,
@@ -464,6 +482,7 @@ int main(int argc, char **argv)
         TEST(a_classifier_shows_its_confusion_instead_of_samples),
         TEST(several_ranks_are_listed_slowest_first),
         TEST(classes_that_have_no_room_are_reached_with_keys),
+        TEST(every_cell_of_a_large_matrix_is_shown),
         TEST(each_chart_has_its_own_focus_scale_and_size),
         TEST(every_quantity_that_a_run_has_is_a_chart),
         TEST(charts_survive_whatever_the_store_holds),
