@@ -26,10 +26,10 @@ endif
 
 # ---- what the distribution gives (Debian and Ubuntu package names) ----
 PACKAGES := gcc libc6-dev binutils libncurses-dev libedit-dev libsqlite3-dev libcsv-dev \
-            libjansson-dev libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev libopenmpi-dev \
+            libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev libopenmpi-dev \
             openmpi-bin bible-kjv
 TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev libopenblas-dev
-HEADERS := curses.h histedit.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h zlib.h zstd.h
+HEADERS := curses.h histedit.h sqlite3.h csv.h jansson.h pcre2.h utf8proc.h xxhash.h zlib.h zstd.h
 TEST_HEADERS := cmocka.h vterm.h cblas.h
 
 # ---- version ----
@@ -51,7 +51,7 @@ SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer) $(COUNTERS)
 CFLAGS ?= $(if $(DEBUG),-O0 -g3,-O2 -g)
 BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -I. -fopenmp \
               -pthread -MMD -MP
-LIBS = -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
+LIBS = -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson \
        -lpcre2-8 -lutf8proc -lxxhash -lz -lzstd -lm -ldl
 
 # ---- sources ----

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/ini.h"
 #include "core/base/mount.h"
 #include "core/base/text.h"
 #include "runs/annotation.h"
@@ -187,29 +187,19 @@ bool run_name_clean(const char *name, char *buf, size_t size)
     return n > 0;
 }
 
-struct params {
-    struct store *store;
-    const char *id;
-    enum status status;
-    struct err *err;
-};
-
-static int add_param(void *context, const char *section, const char *key, const char *value)
-{
-    struct params *params = context;
-    char name[160];
-    struct run_param param = {name, value ? value : ""};
-    if (params->status || !key) return 1;
-    snprintf(name, sizeof name, "%s%s%s", section, *section ? "." : "", key);
-    params->status = table_add(params->store, TABLE_PARAMS, params->id, 0, &param, params->err);
-    return 1;
-}
-
 static enum status add_params(struct store *store, const char *id, const char *config, struct err *err)
 {
-    struct params params = {store, id, STATUS_OK, err};
-    if (config) ini_parse_string(config, add_param, &params);
-    return params.status;
+    char name[160], *copy = config ? strdup(config) : NULL;
+    struct ini ini = {.rest = copy, .exact = true};
+    enum status status = config && !copy ? err_no_memory(err, "the settings of run %s", id) : STATUS_OK;
+    for (enum ini_line line; !status && (line = ini_next(&ini));) {
+        if (line == INI_BAD) continue;
+        struct run_param param = {name, ini.value};
+        snprintf(name, sizeof name, "%s%s%s", ini.section, *ini.section ? "." : "", ini.key);
+        status = table_add(store, TABLE_PARAMS, id, 0, &param, err);
+    }
+    free(copy);
+    return status;
 }
 
 static enum status count_id(struct store *store, const char *id, int64_t *count, struct err *err)

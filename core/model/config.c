@@ -2,7 +2,6 @@
 #include "core/model/config.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "core/base/accumulation.h"
 #include "core/base/file.h"
+#include "core/base/ini.h"
 #include "core/base/text.h"
 #include "core/model/config_length.h"
 #include "core/model/hugging_face.h"
@@ -268,75 +268,49 @@ const char *config_changed(const struct config *before, const struct config *aft
 
 /* ---- reading ---- */
 
-/* inih reads one line at a time through a callback. Serving the lines ourselves gives line numbers, rejects
- * lines too long for its buffer, and strips indentation, which inih would read as a continued value. */
 struct reading {
     struct config *config;
-    const char *name, *rest, *end; /* of the file; the text that inih has not read yet, and its end */
-    int line;
-    struct err *err;
-    enum status status;                                          /* the error of the first bad line */
     char seen[(KEY_COUNT + PARAM_GROUPS_MAX * GROUP_KEYS) * 64]; /* the keys so far, each before a newline */
 };
 
-static char *serve_line(char *buf, int size, void *user)
-{
-    struct reading *r = user;
-    if (r->rest == r->end || r->status) return NULL;
-    const char *newline = memchr(r->rest, '\n', (size_t)(r->end - r->rest)),
-               *end = newline ? newline : r->end;
-    r->line++;
-    while (r->rest < end && (*r->rest == ' ' || *r->rest == '\t')) r->rest++;
-    if (end - r->rest + 2 > size) {
-        r->status = err_set(r->err, STATUS_USAGE,
-                            "%s:%d: the line is longer than %d bytes (give this key on the command line)",
-                            r->name, r->line, size - 2);
-        return NULL;
-    }
-    snprintf(buf, (size_t)size, "%.*s\n", (int)(end - r->rest), r->rest);
-    r->rest = end + (newline != NULL);
-    return buf;
-}
-
 /* A key that is given twice is an error: no order of precedence would be obvious to every reader. */
-static int on_pair(void *user, const char *section, const char *name, const char *value)
+static enum status read_pair(struct reading *r, const struct ini *ini, struct err *err)
 {
-    struct reading *r = user;
     char full[128], line[130];
     size_t used = strlen(r->seen);
-    if (r->status) return 1;
-    snprintf(full, sizeof full, "%s%s%s", section, *section ? "." : "", name);
+    snprintf(full, sizeof full, "%s%s%s", ini->section, *ini->section ? "." : "", ini->key);
     snprintf(line, sizeof line, "\n%s\n", full);
-    r->status = strstr(r->seen, line)
-                    ? err_set(r->err, STATUS_USAGE, "%s is set twice (remove one of the two lines)", full)
-                    : set_key(r->config, full, value, r->err);
-    if (r->status)
-        err_prefix(r->err, "%s:%d%s", r->name, r->line,
-                   strstr(value, " #") ? " (a comment after a value begins with ;)" : "");
-    else
-        snprintf(r->seen + used, sizeof r->seen - used, "%s", line + (used > 0));
-    return 1;
+    if (strstr(r->seen, line))
+        return err_set(err, STATUS_USAGE, "%s is set twice (remove one of the two lines)", full);
+    enum status status = set_key(r->config, full, ini->value, err);
+    if (!status) snprintf(r->seen + used, sizeof r->seen - used, "%s", line + (used > 0));
+    return status;
 }
 
 enum status config_read_file(struct config *config, const char *path, struct err *err)
 {
     struct file_map map;
-    struct reading r = {.config = config, .name = path, .err = err};
-    int line = 0;
+    struct reading r = {.config = config};
     enum status status = file_map_open(path, &map, err);
     if (status) return status;
-    r.rest = (const char *)map.data;
-    r.end = r.rest + map.size;
-    if (memchr(map.data, '\0', map.size))
-        r.status = err_set(err, STATUS_USAGE, "%s: not a configuration file (it must be INI text)", path);
-    else
-        line = ini_parse_stream(serve_line, &r, on_pair, &r);
+    bool is_text = !memchr(map.data, '\0', map.size);
+    char *text = is_text ? strndup((const char *)map.data, map.size) : NULL;
+    struct ini ini = {.rest = text};
     file_map_close(&map);
-    if (r.status && (line <= 0 || r.line < line)) return r.status;
-    if (line > 0) /* inih continues after a bad line: `line` is the first one */
-        return err_set(err, STATUS_USAGE, "%s:%d: must be [section], key = value, or a comment after ; or #",
-                       path, line);
-    return line < 0 ? err_no_memory(err, "reading %s", path) : STATUS_OK;
+    if (!is_text)
+        status = err_set(err, STATUS_USAGE, "%s: not a configuration file (it must be INI text)", path);
+    else if (!text)
+        status = err_no_memory(err, "reading %s", path);
+    for (enum ini_line line; !status && (line = ini_next(&ini));)
+        if (line == INI_BAD)
+            status =
+                err_set(err, STATUS_USAGE, "%s:%d: must be [section], key = value, or a comment after ; or #",
+                        path, ini.line);
+        else if ((status = read_pair(&r, &ini, err)))
+            err_prefix(err, "%s:%d%s", path, ini.line,
+                       strstr(ini.value, " #") ? " (a comment after a value begins with ;)" : "");
+    free(text);
+    return status;
 }
 
 /* The values of keys that runs had before the key existed, where the default is another one. */
@@ -349,19 +323,16 @@ enum status config_read_effective(struct config *config, const char *text, const
         parse_value(config, find_key(older[i][0]), older[i][0], older[i][1], NULL);
     config->model.sizes = model_preset(config->model.preset); /* a size that the text lacks is off there */
     for (size_t i = 0; i < KEY_COUNT; i++) config->set[i] = config->set[i] || is_size(&keys[i]);
-    char section[64] = "", full[160], *copy = strdup(text), *rest = copy;
+    char full[160], *copy = strdup(text);
+    struct ini ini = {.rest = copy, .exact = true};
     enum status status = copy ? STATUS_OK : err_no_memory(err, "reading %s", name);
-    for (char *line; !status && (line = strsep(&rest, "\n"));) {
-        char *equals = strstr(line, " = ");
-        if (!*line || sscanf(line, "[%63[^]]]", section) == 1) continue;
-        if (!equals) {
-            status = err_set(err, STATUS_CORRUPT, "%s: the stored configuration cannot be read: %.60s", name,
-                             line);
-            break;
-        }
-        *equals = '\0';
-        snprintf(full, sizeof full, "%s.%s", section, line);
-        if ((status = set_key(config, full, equals + 3, err))) err_prefix(err, "%s", name);
+    for (enum ini_line line; !status && (line = ini_next(&ini));) {
+        snprintf(full, sizeof full, "%s.%s", ini.section, line == INI_PAIR ? ini.key : "");
+        if (line == INI_BAD)
+            status = err_set(err, STATUS_CORRUPT, "%s: line %d of the stored configuration cannot be read",
+                             name, ini.line);
+        else if ((status = set_key(config, full, ini.value, err)))
+            err_prefix(err, "%s", name);
     }
     free(copy);
     return status;

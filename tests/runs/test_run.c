@@ -55,6 +55,27 @@ TEST_CASE(the_speed_is_the_mean_of_the_newest_steps)
     assert_true(after(writer).tokens_per_sec == 50);
 }
 
+TEST_CASE(settings_are_stored_to_the_letter)
+{
+    struct err err = {0};
+    struct arena arena = {0};
+    struct run_param *params;
+    size_t count;
+    char config[2000] = "[sample]\nprompt =  a ; b # c = d: \n\n[data]\ntrain = ",
+         *list = strchr(config, '\0');
+    memset(list, 'x', 1000);
+    store_fixture_home("letter", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_create(store, &(struct run_new){.name = "letter", .config = config}, id, &err),
+                     STATUS_OK);
+    assert_int_equal(run_params_list(store, id, &arena, &params, &count, &err), STATUS_OK);
+    assert_int_equal(count, 2);
+    assert_string_equal(run_params_get(params, count, "sample.prompt"), " a ; b # c = d: ");
+    assert_string_equal(run_params_get(params, count, "data.train"), list);
+    arena_release(&arena);
+    store_close(store);
+}
+
 TEST_CASE(a_resume_without_a_step_leaves_what_was_recorded)
 {
     struct writer *writer = begin("idle");
@@ -232,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_speed_is_the_mean_of_the_newest_steps),
+        cmocka_unit_test(settings_are_stored_to_the_letter),
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
         cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
         cmocka_unit_test(the_best_step_is_that_of_the_configured_metric),

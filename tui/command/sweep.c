@@ -1,6 +1,5 @@
 /* anneal sweep: plans a sweep, trains it, goes on with one, shows its results. tui/session/sweep.h describes
  * how runs are compared, sweep_run.h how they are trained. */
-#include <ini.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,18 +69,6 @@ static enum status configure(const struct plan_of_sweep *p, const struct words *
     return train_read_config(&all, config, err);
 }
 
-/* The trainer reads the configuration from a file, whose lines inih limits. */
-static enum status check_lines(const char *text, struct err *err)
-{
-    for (size_t n; *text; text += n + (text[n] == '\n')) {
-        n = strcspn(text, "\n");
-        if (n + 2 > INI_MAX_LINE)
-            return err_set(err, STATUS_USAGE, "\"%.60s...\": a line of a configuration has at most %d bytes",
-                           text, INI_MAX_LINE - 2);
-    }
-    return STATUS_OK;
-}
-
 /* Another run of the same configuration would teach nothing. */
 static enum status check_different(const struct plan_of_sweep *p, int index, struct err *err)
 {
@@ -109,7 +96,6 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
         status = err_set(err, STATUS_USAGE, "eval.metric must be the same for all runs, which it compares");
     if (!status && !(p->configs[index] = config_text(&config)))
         status = err_no_memory(err, "the configurations");
-    if (!status) status = check_lines(p->configs[index], err);
     if (!status) status = check_different(p, index, err);
     if (!status) status = sweep_probe(&config, o->device, p->sweep.ranks, &p->found[index], err);
     if (status && status != STATUS_INTERRUPTED)

@@ -12,7 +12,6 @@
 #include "tests/tui/command/stage.h"
 
 #define RATES      "--train.learning_rate=1e-5,1e-3,3e-3"
-#define FIFTY      "the same words once more and as long as the others ..."
 #define OPTIMIZERS "--train.optimizer=adamw,lion"
 
 /* The printed results, without the ids, which hold the time. */
@@ -168,7 +167,6 @@ static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
         {"--train.optimizer=adamw,adamw", "--name=größe", "\"adamw\" is there twice"},
         {"--eval.metric=val_loss,val_perplexity", NULL, "eval.metric must be the same for all runs"},
         {"--data.train=/no/such,/file", NULL, "run 1 (train /no/such)"},
-        {"--sample.prompt=x," FIFTY FIFTY FIFTY FIFTY, NULL, "a line of a configuration has at most"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process *p = process_start("sweep", s->config, cases[i].setting, cases[i].other, NULL);

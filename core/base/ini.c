@@ -1,0 +1,56 @@
+/* See ini.h. */
+#include "core/base/ini.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text)) text++;
+    size_t n = strlen(text);
+    while (n && isspace((unsigned char)text[n - 1])) n--;
+    text[n] = '\0';
+    return text;
+}
+
+static void cut_comment(char *line)
+{
+    for (char *c = line + 1; *c; c++)
+        if (*c == ';' && isspace((unsigned char)c[-1])) {
+            *c = '\0';
+            return;
+        }
+}
+
+static enum ini_line read_line(struct ini *ini, char *line)
+{
+    if (*line == '[') {
+        char *end = strchr(line, ']');
+        if (!end) return INI_BAD;
+        *end = '\0';
+        ini->section = trim(line + 1);
+        return INI_END;
+    }
+    char *mark = ini->exact ? strstr(line, " = ") : strpbrk(line, "=:");
+    if (!mark) return INI_BAD;
+    *mark = '\0';
+    ini->key = trim(line);
+    ini->value = ini->exact ? mark + 3 : trim(mark + 1);
+    return INI_PAIR;
+}
+
+enum ini_line ini_next(struct ini *ini)
+{
+    static const char byte_order_mark[] = "\xEF\xBB\xBF";
+    enum ini_line found = INI_END;
+    if (!ini->section) ini->section = "";
+    while (!found && ini->rest) {
+        char *line = strsep(&ini->rest, "\n");
+        if (!ini->line++ && strncmp(line, byte_order_mark, 3) == 0) line += 3;
+        if (!ini->exact) line = trim(line);
+        if (!*line || (!ini->exact && (*line == ';' || *line == '#'))) continue;
+        if (!ini->exact) cut_comment(line);
+        found = read_line(ini, line);
+    }
+    return found;
+}
