@@ -421,6 +421,24 @@ TEST_CASE(a_token_file_without_its_tokenizer_still_opens)
     assert_refused(path, "bytes", cache, STATUS_CORRUPT, "the vocabulary has 256");
 }
 
+TEST_CASE(validation_data_of_an_unknown_tokenizer_is_taken_as_it_is)
+{
+    const char *path = scratch_path("trained.tok"), *bare = scratch_path("unknown.tok"), *input = SAMPLE,
+               *cache = scratch_path("cache_unknown");
+    struct corpus corpus = {0};
+    struct corpus_summary summary;
+    struct err err = {0};
+    assert_ok(corpus_prepare(&input, 1, "bpe:280", NULL, cache, bare, NULL, &summary, &err), &err);
+    assert_ok(corpus_prepare(&input, 1, "bpe:290", NULL, cache, path, NULL, &summary, &err), &err);
+    assert_int_equal(unlink(summary.tokenizer_path), 0); /* its checksum is still known */
+    assert_ok(corpus_open(path, "", NULL, cache, NULL, &corpus, &err), &err);
+    assert_int_equal(corpus_open_validation(&corpus, bare, NULL, cache, NULL, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "unknown.tok: was prepared with another tokenizer than "));
+    assert_int_equal(unlink(scratch_path("unknown.tok.json")), 0);
+    assert_ok(corpus_open_validation(&corpus, bare, NULL, cache, NULL, &err), &err);
+    corpus_close(&corpus);
+}
+
 TEST_CASE(preparing_writes_three_files_or_none)
 {
     const char *folder = scratch_path("out"), *path = scratch_path("out/x.tok"),
@@ -479,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_folder_without_permission_is_refused),
         cmocka_unit_test(a_token_file_brings_its_tokenizer),
         cmocka_unit_test(a_token_file_without_its_tokenizer_still_opens),
+        cmocka_unit_test(validation_data_of_an_unknown_tokenizer_is_taken_as_it_is),
         cmocka_unit_test(preparing_writes_three_files_or_none),
         cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split),
     };

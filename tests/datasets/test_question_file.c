@@ -96,6 +96,20 @@ TEST_CASE(a_mistake_is_named_by_line_and_member)
     }
 }
 
+TEST_CASE(the_longest_choice_counts_wherever_it_stands)
+{
+    struct question question = {.context = "1234", .choices = {"a", "bcd", "ef"}, .count = 3};
+    size_t most = 0;
+    question_count_bytes(&question, &most);
+    assert_int_equal(most, 7);
+    question.choices[2] = "efghi";
+    question_count_bytes(&question, &most);
+    assert_int_equal(most, 9);
+    question.count = 1;
+    question_count_bytes(&question, &most);
+    assert_int_equal(most, 9);
+}
+
 TEST_CASE(a_list_with_more_choices_than_there_is_room_is_refused)
 {
     enum { COUNT = QUESTION_CHOICES_MAX + 1 };
@@ -132,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_line_is_a_question_and_empty_lines_are_none),
         cmocka_unit_test(a_mistake_is_named_by_line_and_member),
+        cmocka_unit_test(the_longest_choice_counts_wherever_it_stands),
         cmocka_unit_test(a_list_with_more_choices_than_there_is_room_is_refused),
         cmocka_unit_test(an_empty_file_has_no_question_and_a_missing_one_is_named),
     };

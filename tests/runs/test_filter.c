@@ -155,6 +155,7 @@ TEST_CASE(a_mistake_is_told_with_its_place_and_does_not_count)
         {"status=", "status=", "a value is missing after status", "abcde"},
         {"status=finishd", "finishd", "did you mean \"finished\"", "abcde"},
         {"loss<many", "many", "compared with a number", "abcde"},
+        {"lr=seven", "seven", "compared with a number", "abcde"},
         {"loss<3q", "3q", "compared with a number", "abcde"},
         {"name<z", "z", "compared with a number", "abcde"},
         {"name~(", "(", "not a regular expression: missing closing parenthesis", "abcde"},

@@ -400,6 +400,16 @@ TEST_CASE(sizes_that_are_missing_or_impossible_are_refused)
     struct err err;
     assert_int_equal(read_text("{\"model_type\": \"llama\"}", &config, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "vocab_size must be a whole number"));
+    char text[400] = "{\"model_type\": \"llama\"";
+    static const char *const needed[] = {"vocab_size", "hidden_size", "intermediate_size",
+                                         "num_hidden_layers", "num_attention_heads"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        char *end = strchr(text, '\0');
+        strcpy(end, "}");
+        assert_int_equal(read_text(text, &config, &err), STATUS_CORRUPT);
+        if (!strstr(err.text, needed[i])) fail_msg("without %s: %s", needed[i], err.text);
+        sprintf(end, ", \"%s\": 4", needed[i]);
+    }
     expect_refused("\"num_key_value_heads\": 3", "not a multiple");
     expect_refused("\"num_key_value_heads\": 0", "num_key_value_heads must be");
     expect_refused("\"num_key_value_heads\": -1", "num_key_value_heads must be");

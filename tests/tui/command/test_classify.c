@@ -137,6 +137,9 @@ static void adapters_and_an_export_classify_as_well(void **state)
     char *next = process_output("model", "import", export, "--name=kept", NULL);
     assert_non_null(strstr(next, " classify kept TEXT"));
     assert_null(strstr(next, "generate")); /* it writes no text */
+    char *classifier = kept_format("--model.from=%s", export);
+    process_expect_sentence(process_run(2, "train", s->config, classifier, NULL),
+                            kept_format("model.from = %s: is a classifier, which cannot predict", export));
     ruin(export);
     struct process *p = process_run(1, "classify", export, "cloud of it", "brick of it", NULL);
     process_expect_sentence(p, "the model computes no finite number for a text");

@@ -315,6 +315,25 @@ static void on_a_terminal_it_asks(void **state)
     }
 }
 
+static void deleting_asks_on_a_terminal_too(void **state)
+{
+    struct stage *s = *state;
+    train(s, "base");
+    static const char *const words[] = {"delete", "base", NULL};
+    static const char *const answers[] = {"\r", "n\r", "y\r"}, *const ends[] = {"nothing was deleted",
+                                                                                "nothing was deleted",
+                                                                                "deleted 2"};
+    for (int i = 0; i < 3; i++) {
+        struct pty *pty = pty_open(&(struct pty_options){.rows = 30, .columns = 120, .arguments = words});
+        pty_wait_text(pty, "Delete this run with history and checkpoints?");
+        pty_send(pty, answers[i]);
+        pty_wait_text(pty, ends[i]);
+        assert_int_equal(pty_wait_exit(pty), 0);
+        pty_close(pty);
+        assert_int_equal(stage_count_runs(), i < 2 ? 1 : 0);
+    }
+}
+
 static void a_disk_without_room_for_the_checkpoints_is_foreseen(void **state)
 {
     struct stage *s = *state;
@@ -373,6 +392,7 @@ int main(void)
         STAGE_TEST(a_run_that_trains_is_left_as_it_is),
         STAGE_TEST(killed_at_any_moment_it_leaves_no_half_checkpoint),
         STAGE_TEST(on_a_terminal_it_asks),
+        STAGE_TEST(deleting_asks_on_a_terminal_too),
         STAGE_TEST(a_disk_without_room_for_the_checkpoints_is_foreseen),
         STAGE_TEST(the_list_of_runs_shows_what_each_holds),
     };

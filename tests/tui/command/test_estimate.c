@@ -402,7 +402,8 @@ static void a_snapshot_that_the_host_has_no_room_for_is_reported(void **state)
 static void layers_are_rows_of_the_page(void **state)
 {
     struct stage *s = *state;
-    char *with = process_output("estimate", s->config, "--layers", "--model.num_layers=2", NULL),
+    char *with = process_output("estimate", s->config, "--layers", "--model.num_layers=2", "--sample.every=5",
+                                "--sample.prompt=a", NULL),
          *without = process_output("estimate", s->config, "--model.num_layers=2", NULL);
     char *layers = strstr(with, "\nlayers: "), *trades = strstr(with, "\ncheckpoint.activation_interval");
     assert_null(strstr(without, "\nlayers: "));
@@ -413,6 +414,11 @@ static void layers_are_rows_of_the_page(void **state)
     for (size_t i = 0; i < 3; i++) assert_true(strstr(layers, rows[i]) && strstr(layers, rows[i]) < trades);
     char *third = strstr(layers, "\n      2  ");
     assert_true(!third || third > trades);
+    for (int i = 1; i < 3; i++) { /* behind five other columns */
+        char cache[16] = "";
+        sscanf(strstr(layers, rows[i]), "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %15s", cache);
+        if (!(atof(cache) > 0)) fail_msg("a layer has %s of the cache: %.600s", cache, layers);
+    }
 }
 
 static void all_sums_agree(void **state)

@@ -36,6 +36,8 @@ TEST_CASE(the_newest_evaluation_shows_how_much_patience_is_left)
     headless_expect(workbench, 120, 40, 120, "2 of 5 used up stops at step 120 if nothing improves");
     headless_expect_row(workbench, 80, 24, "★", " 70 ", "3.3000", "improved");
     headless_expect_row(workbench, 80, 24, "2/5", "waiting");
+    headless_expect_row(workbench, 120, 24, " 60 ", "3.4000", "-0.1000");
+    headless_expect_row(workbench, 120, 24, " 80 ", "3.5000", "+0.2000");
     headless_expect_selected(workbench, " 90 ");
     headless_type(workbench, "b");
     headless_expect_selected(workbench, "3.3000");
