@@ -439,6 +439,39 @@ TEST_CASE(validation_data_of_an_unknown_tokenizer_is_taken_as_it_is)
     corpus_close(&corpus);
 }
 
+TEST_CASE(a_changed_tokenizer_is_told_apart_from_a_changed_text)
+{
+    static const char *const words[] = {"bytes", "bpe:280", "bpe:290", TOKENIZER_FIXTURES "ours.json"};
+    const char *cache = scratch_path("cache_marks");
+    struct corpus_mark marks[4];
+    struct err err = {0};
+    for (int i = 0; i < 4; i++) {
+        struct corpus corpus = {0};
+        assert_ok(corpus_open(SAMPLE, words[i], NULL, cache, NULL, &corpus, &err), &err);
+        marks[i] = corpus_mark_of(&corpus);
+        corpus_close(&corpus);
+    }
+    for (int trained = 0; trained < 4; trained++)
+        for (int now = 0; now < 4; now++) {
+            enum status status = corpus_mark_check(&marks[trained], &marks[now], &err);
+            assert_int_equal(status, trained == now ? STATUS_OK : STATUS_USAGE);
+            const char *part = now == 1 || now == 2 ? "that is learned from the corpus" : "mean other text";
+            if (status && !strstr(err.text, part))
+                fail_msg("%s, then %s: %s", words[trained], words[now], err.text);
+        }
+    struct corpus_mark other = marks[0];
+    other.tokens++;
+    assert_int_equal(corpus_mark_check(&marks[0], &other, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "the corpus has changed: this run was trained on "));
+    other = marks[0];
+    other.checksum++;
+    assert_int_equal(corpus_mark_check(&marks[0], &other, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "but different ones (restore it"));
+    other.mixed = true;
+    assert_int_equal(corpus_mark_check(&marks[0], &other, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "but different ones, or other weights (restore it"));
+}
+
 TEST_CASE(preparing_writes_three_files_or_none)
 {
     const char *folder = scratch_path("out"), *path = scratch_path("out/x.tok"),
@@ -498,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_token_file_brings_its_tokenizer),
         cmocka_unit_test(a_token_file_without_its_tokenizer_still_opens),
         cmocka_unit_test(validation_data_of_an_unknown_tokenizer_is_taken_as_it_is),
+        cmocka_unit_test(a_changed_tokenizer_is_told_apart_from_a_changed_text),
         cmocka_unit_test(preparing_writes_three_files_or_none),
         cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split),
     };
