@@ -96,11 +96,12 @@ static size_t read_head(const char *path, char *head, size_t size)
     return n;
 }
 
-/* Like git's test: a NUL among the first bytes. */
+/* By its name, or by git's test: a NUL among the first bytes. */
 static bool is_binary(const char *path)
 {
     char head[BINARY_BYTES];
-    return memchr(head, '\0', read_head(path, head, sizeof head));
+    return text_file_refuse_archive(path, NULL) != STATUS_OK ||
+           memchr(head, '\0', read_head(path, head, sizeof head));
 }
 
 /* Whether one of the inputs from `first` on, which a folder or a pattern has added, is a text by its name. */
@@ -211,7 +212,11 @@ static enum status add_name(struct gathering *g, char *name)
         enum status status = recipe_fetch(recipe, g->cache, g->progress, path, sizeof path, g->err);
         return status ? status : add(g, path);
     }
-    if (stat(name, &st) == 0) return S_ISDIR(st.st_mode) ? add_folder(g, name) : add(g, name);
+    if (stat(name, &st) == 0) {
+        if (S_ISDIR(st.st_mode)) return add_folder(g, name);
+        enum status status = g->names_only ? STATUS_OK : text_file_refuse_archive(name, g->err);
+        return status ? status : add(g, name);
+    }
     if (token_file_named(name)) return add(g, name); /* opening it reports the error */
     if (errno != ENOENT && errno != ENOTDIR)
         return err_set(g->err, STATUS_IO, "%.200s: cannot open: %s", name, strerror(errno));

@@ -16,10 +16,11 @@ static enum status divide_period(struct mixture *m, const double *weights, struc
     for (int s = 0; s < m->count; s++) {
         double share = weights[s] / sum * MIXTURE_PERIOD;
         if (!(share >= 1))
-            return err_set(
-                err, STATUS_USAGE,
-                "a weight is %g of the sum of all weights, less than 1/%d (leave its name out, or raise it)",
-                weights[s] / sum, MIXTURE_PERIOD);
+            return err_set(err, STATUS_USAGE,
+                           "the weight of source %d is %g of the sum of all weights, less than 1/%d (leave "
+                           "the source out, "
+                           "or raise its weight)",
+                           s + 1, weights[s] / sum, MIXTURE_PERIOD);
         m->quotas[s] = (uint64_t)share;
         remainders[s] = share - floor(share);
         left -= m->quotas[s] < left ? m->quotas[s] : left;

@@ -22,9 +22,25 @@ struct text_file {
     z_stream stream; /* of gzip */
 };
 
+static bool ends_with(const char *path, size_t n, const char *end)
+{
+    size_t m = strlen(end);
+    return n >= m && strncasecmp(path + n - m, end, m) == 0;
+}
+
+static bool is_gzip(const char *path)
+{
+    return ends_with(path, strlen(path), ".gz");
+}
+
+static bool is_zstd(const char *path)
+{
+    return ends_with(path, strlen(path), ".zst");
+}
+
 bool text_file_compressed(const char *path)
 {
-    return text_ends_with(path, ".gz") || text_ends_with(path, ".zst");
+    return is_gzip(path) || is_zstd(path);
 }
 
 enum status text_file_refuse_compressed(const char *path, struct err *err)
@@ -35,19 +51,38 @@ enum status text_file_refuse_compressed(const char *path, struct err *err)
                    path);
 }
 
-bool text_file_named(const char *path, const char *end)
+bool text_file_is_json_lines(const char *path)
 {
-    size_t n = strlen(path), m = strlen(end);
-    if (text_file_compressed(path)) n = (size_t)(strrchr(path, '.') - path);
-    return n >= m && memcmp(path + n - m, end, m) == 0;
+    bool compressed = text_file_compressed(path);
+    size_t n = compressed ? (size_t)(strrchr(path, '.') - path) : strlen(path);
+    return ends_with(path, n, ".jsonl") || ends_with(path, n, ".ndjson") ||
+           (compressed && ends_with(path, n, ".json"));
+}
+
+enum status text_file_refuse_archive(const char *path, struct err *err)
+{
+    static const char *const archives[] = {".bz2", ".xz",  ".lz4", ".br",     ".zip",
+                                           ".7z",  ".tar", ".tgz", ".tar.gz", ".tar.zst"};
+    size_t n = strlen(path);
+    if (ends_with(path, n, ".parquet"))
+        return err_set(err, STATUS_USAGE,
+                       "%s: Parquet is not read (convert it, in Python: pandas.read_parquet(FILE).to_json("
+                       "\"FILE.jsonl.gz\", orient=\"records\", lines=True))",
+                       path);
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++)
+        if (ends_with(path, n, archives[i]))
+            return err_set(err, STATUS_USAGE,
+                           "%s: %s files are not read, of compressed ones only .gz and .zst (unpack it)",
+                           path, archives[i]);
+    return STATUS_OK;
 }
 
 static enum status open_format(struct text_file *f, struct err *err)
 {
-    if (text_ends_with(f->path, ".gz")) {
+    if (is_gzip(f->path)) {
         if (inflateInit2(&f->stream, GZIP_WINDOW) != Z_OK) return err_no_memory(err, "reading %s", f->path);
         f->gzip = &f->stream;
-    } else if (text_ends_with(f->path, ".zst")) {
+    } else if (is_zstd(f->path)) {
         f->zstd = ZSTD_createDStream();
         if (!f->zstd) return err_no_memory(err, "reading %s", f->path);
     }

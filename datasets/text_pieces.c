@@ -26,7 +26,7 @@ struct visiting {
 
 bool text_pieces_are_lines(const char *path, const struct text_reading *reading)
 {
-    return !reading->conversations && text_file_named(path, ".jsonl");
+    return !reading->conversations && text_file_is_json_lines(path);
 }
 
 static enum status pass(struct visiting *v)

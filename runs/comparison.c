@@ -197,9 +197,10 @@ static double setting_number(const struct run_param *params, size_t count, const
 /* As in MFU (model_flops_per_token): 6 for each parameter, 4 for a frozen one, without an embedding that is
  * not the head, and 12 · width of the heads · length for each layer. NaN where the number of parameters is
  * not recorded, and where the length that a token attends to is not that of the sequences: with a sliding
- * window, and of rows packed with several texts. */
+ * window, and of rows packed with several texts. The optimizer's own are not counted, as in MFU. */
 static double flops_per_token(const struct run_info *info, const struct run_param *params, size_t count)
 {
+    const char *documents = run_params_get(params, count, "data.documents");
     static const char *const keys[] = {"model.num_layers", "model.num_heads", "model.head_dim",
                                        "train.seq_len"};
     const char *format = run_params_get(params, count, "data.format"),
@@ -208,6 +209,7 @@ static double flops_per_token(const struct run_info *info, const struct run_para
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         attention *= setting_number(params, count, keys[i]);
     if (info->parameters < 0 || !tied || (format && strcmp(format, "text") != 0)) return NAN;
+    if (documents && strcmp(documents, "packed") == 0) return NAN;
     if (setting_number(params, count, "model.sliding_window") > 0) return NAN;
     if (strcmp(tied, "true") != 0)
         trained -= setting_number(params, count, "model.vocab_size") *
@@ -476,7 +478,9 @@ static void format_outcome(const struct comparison *c, const struct comparison_r
 {
     char value[32] = "-", delta[32] = "";
     double number = row->values[run], first = row->values[0], change = comparison_delta(c, row, run);
-    bool is_nan = isnan(number) && row->unit == IN_NATS && !row->measure && c->runs[run].info->loss_recorded;
+    const struct run_info *info = c->runs[run].info;
+    bool recorded = strcmp(row->name, "best val loss") == 0 ? info->best_step >= 0 : info->loss_recorded;
+    bool is_nan = isnan(number) && row->unit == IN_NATS && !row->measure && recorded;
     if (!isnan(number) || is_nan) format_value(number, row->unit, value, sizeof value);
     if (isfinite(change) && change != 0 && row->unit <= IN_SCORE)
         snprintf(delta, sizeof delta, " (%+.*f)", row->unit == IN_STEPS ? 0 : 4, change);

@@ -454,8 +454,9 @@ static enum status check_together(const struct config *c, struct err *err)
                        "train.min_lr_factor above 0)");
     if (c->train.moments == MOMENTS_8BIT && c->train.optimizer == OPTIMIZER_MUON)
         return err_set(err, STATUS_USAGE,
-                       "train.moments = 8bit: muon orthogonalises its moment, which must be exact (use adamw "
-                       "or lion, or train.moments = fp32)");
+                       "train.moments = 8bit: muon%s orthogonalises its moment, which must be exact (set "
+                       "train.optimizer = adamw or lion, or train.moments = fp32)",
+                       c->train.recipe == RECIPE_QUICK ? ", the optimizer of train.recipe = quick," : "");
     if (tokens > CONFIG_MICRO_BATCH_TOKENS)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens per micro-batch: at most %d (use "
@@ -529,7 +530,7 @@ static void print_key_help(FILE *out, const struct key *k)
                                                                  : "(derived)";
     fprintf(out, "  %-26s default %-12s", k->name, *k->fallback ? k->fallback : otherwise);
     if (k->kind == KIND_INT) fprintf(out, "  %.0f..%.0f", k->least, k->most);
-    if (k->kind == KIND_REAL) fprintf(out, "  %g..%g", k->least, k->most);
+    if (k->kind == KIND_REAL) fprintf(out, "  %.9g..%.9g", k->least, k->most);
     if (*k->list) fprintf(out, "  %s", k->list);
     if (*k->unit) fprintf(out, "  [%s]", k->unit);
     fprintf(out, "\n");

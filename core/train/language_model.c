@@ -361,14 +361,19 @@ static void note_documents(const struct part parts[2], char *buf, size_t size)
              rows, documents[1]);
 }
 
-/* "a mixture: 70 % books (1200 sequences), 30 % code (800 sequences)" */
-static void note_mixture(const struct part *train, const char *before, char *buf, size_t size)
+/* "a mixture: 70 % books (1200 sequences, 0.5 times), 30 % code (80 sequences, 3.2 times)" */
+static void note_mixture(const struct part *train, const struct config *c, const char *before, char *buf,
+                         size_t size)
 {
+    double rows = (double)c->train.batch_size * config_micro_batches_sum(c, c->train.total_steps);
     size_t used = (size_t)snprintf(buf, size, "%sa mixture:", before);
-    for (int i = 0; i < train->count && used < size; i++)
-        used += (size_t)snprintf(buf + used, size - used, "%s %.4g %% %s (%" PRIu64 " sequences)",
-                                 i ? "," : "", 100.0 * (double)train->mixture.quotas[i] / MIXTURE_PERIOD,
-                                 train->of[i].name, train->mixture.sources[i].rows);
+    for (int i = 0; i < train->count && used < size; i++) {
+        double share = (double)train->mixture.quotas[i] / MIXTURE_PERIOD;
+        uint64_t own = train->mixture.sources[i].rows;
+        used += (size_t)snprintf(
+            buf + used, size - used, "%s %.4g %% %s (%" PRIu64 " sequence%s, %.3g times)", i ? "," : "",
+            100 * share, train->of[i].name, own, text_plural((int64_t)own), share * rows / (double)own);
+    }
 }
 
 static void lm_note(const struct task_data *data, char *buf, size_t size)
@@ -383,7 +388,7 @@ static void lm_note(const struct task_data *data, char *buf, size_t size)
     const struct part *parts = ((const struct language_model *)data)->parts;
     if (data->config->data.documents == DOCUMENTS_PACKED) note_documents(parts, buf, size);
     size_t used = strlen(buf);
-    if (parts->of) note_mixture(parts, used ? "; " : "", buf + used, size - used);
+    if (parts->of) note_mixture(parts, data->config, used ? "; " : "", buf + used, size - used);
     if (*buf) return;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (text_ends_with(train, endings[i]))

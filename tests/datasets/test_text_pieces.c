@@ -306,6 +306,31 @@ TEST_CASE(lines_are_numbered_through_all_pieces_of_a_file)
     free(text);
 }
 
+TEST_CASE(the_name_says_what_has_lines_and_what_is_not_read)
+{
+    static const struct text_reading reading;
+    static const struct {
+        const char *name;
+        bool lines;
+    } names[] = {{"a.jsonl", true},    {"a.JSONL.GZ", true},    {"a.ndjson", true}, {"a.ndjson.zst", true},
+                 {"c4.json.gz", true}, {"package.json", false}, {"jsonl", false},   {"a.jsonl.txt", false},
+                 {"a.txt.gz", false},  {"a.json.old", false}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (text_pieces_are_lines(names[i].name, &reading) != names[i].lines) fail_msg("%s", names[i].name);
+    static const char *const archives[][2] = {
+        {"a.txt.bz2", "a.txt.bz2: .bz2 files are not read, of compressed ones only .gz and .zst (unpack it)"},
+        {"a.TAR.GZ", "a.TAR.GZ: .tar.gz files are not read"},
+        {"pages.parquet", "pages.parquet: Parquet is not read (convert it, in Python: "}};
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
+        struct inputs inputs;
+        struct err err = {0};
+        const char *path = scratch_path(archives[i][0]);
+        scratch_write(path, "PAR1", 4);
+        assert_int_equal(inputs_open(path, NULL, NULL, &inputs, &err), STATUS_USAGE);
+        if (!strstr(err.text, archives[i][1])) fail_msg("%s", err.text);
+    }
+}
+
 TEST_CASE(damaged_files_are_refused)
 {
     size_t n, m;
@@ -370,6 +395,7 @@ int main(void)
         cmocka_unit_test(the_key_of_the_text_can_be_named),
         cmocka_unit_test(lines_that_are_no_documents_are_refused_by_their_number),
         cmocka_unit_test(lines_are_numbered_through_all_pieces_of_a_file),
+        cmocka_unit_test(the_name_says_what_has_lines_and_what_is_not_read),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(labelled_texts_must_not_be_compressed),
         cmocka_unit_test(compressed_files_that_hold_no_text_are_skipped_in_a_folder),

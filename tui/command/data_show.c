@@ -46,7 +46,7 @@ static enum status read_config(struct row *r, const struct words *words, struct 
     enum status status = file_format_path(word, sizeof word, err, "data.train=%s", file);
     config_init(&r->config);
     if (!status) status = config_read_word(&r->config, word, err);
-    if (!status && text_file_named(file, ".jsonl"))
+    if (!status && text_file_is_json_lines(file))
         status = config_read_word(&r->config, "data.format=instructions", err);
     for (int i = 0; !status && i < words->setting_count; i++)
         status = config_read_word(&r->config, words->settings[i], err);

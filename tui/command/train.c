@@ -195,6 +195,7 @@ static enum status resume(const char *command, const struct options *o, const st
         return STATUS_OK;
     }
     if (o->watch) return background_watch(command, words->argv, &run->info, err);
+    training->before = &run->config;
     open_report(&report, o, training);
     return conclude(training_resume(training, &run->info, err), &report, err);
 }
@@ -368,8 +369,8 @@ const struct command command_resume = COMMAND(
 /* ---- fork ---- */
 
 /* Sets what --decay stands for. */
-static enum status decay(const struct options *o, const struct words *words, const struct config *before,
-                         int64_t step, struct config *config, struct err *err)
+static enum status decay(const struct options *o, const struct words *words, int64_t step,
+                         struct config *config, struct err *err)
 {
     static const char *const keys[] = {"train.total_steps", "train.decay_steps", "train.schedule",
                                        "train.epochs"};
@@ -384,13 +385,11 @@ static enum status decay(const struct options *o, const struct words *words, con
     config->train.decay_steps = o->decay;
     config->train.total_steps = step + o->decay;
     config->train.epochs = 0;
-    const struct schedule was = schedule_of(before), now = schedule_of(config);
-    double last = step > 0 ? schedule_lr(&was, step - 1) : 0, next = schedule_lr(&now, step);
-    if (step > before->train.warmup_steps && next > 1.001 * last)
-        output_warn("at step %" PRId64
-                    " the learning rate of this run had fallen to %.3g; the fork begins at %.3g "
-                    "again (--train.learning_rate sets another)",
-                    step, last, next);
+    if (step < config->train.warmup_steps)
+        return err_set(err, STATUS_USAGE,
+                       "--decay: the checkpoint of step %" PRId64 " lies in the warm-up of %" PRId64
+                       " steps (fork from a later one with --step, or set a shorter --train.warmup_steps)",
+                       step, config->train.warmup_steps);
     return STATUS_OK;
 }
 
@@ -410,8 +409,7 @@ static enum status fork_run(const struct options *o, const struct words *words, 
         status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, passed_over,
                                          sizeof passed_over, err);
     if (!status && *passed_over) snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
-    if (!status && o->decay)
-        status = decay(o, words, &run.config, checkpoint_step(folder), &training.config, err);
+    if (!status && o->decay) status = decay(o, words, checkpoint_step(folder), &training.config, err);
     if (!status && o->watch) {
         status = background_watch("fork", words->argv, NULL, err);
     } else if (!status) {
@@ -420,6 +418,7 @@ static enum status fork_run(const struct options *o, const struct words *words, 
         open_report(&report, o, &training);
         training.name = o->name ? o->name : name;
         training.fork = &origin;
+        training.before = &run.config;
         status = conclude(training_start(&training, err), &report, err);
     }
     recorded_run_release(&run);

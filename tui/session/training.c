@@ -465,6 +465,7 @@ enum status training_start(const struct training_options *options, struct err *e
     }
     if (!status) introduce(&s);
     if (!status && options->fork) training_report_fork(&s);
+    if (!status) training_report_rate(&s);
     if (!status && s.weights) report_weights(&s);
     if (!status) status = train(&s, err);
     close_session(&s);
@@ -540,6 +541,7 @@ enum status training_resume(const struct training_options *options, const struct
                                       : "continues from weights alone: the optimizer begins anew");
     if (!status && *changes)
         training_session_event(&s, trainer_state(s.trainer)->step, "info", "resumed with %s", changes);
+    if (!status) training_report_rate(&s);
     if (!status) status = train(&s, err);
     close_session(&s);
     return status;

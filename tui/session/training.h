@@ -63,6 +63,7 @@ struct training_options {
     bool wait;                          /* wait for device memory that others hold */
     bool check_allocations;             /* see struct train_setup */
     const struct fork_origin *fork;     /* NULL: none */
+    const struct config *before;        /* that of the run that is resumed or forked; NULL: a new run */
     const struct training_probe *probe; /* NULL: none; training_try then makes no step */
 };
 

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/train/schedule.h"
 #include "runs/history.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
@@ -223,4 +224,18 @@ void training_report_fork(struct training_session *s)
         .step = step, .wall_time = clock_wall(), .path = path, .kind = "forked", .bytes = s->adopted_bytes};
     writer_checkpoint(s->writer, &adopted);
     s->watcher->checkpoint(s->watcher->context, &adopted);
+}
+
+void training_report_rate(struct training_session *s)
+{
+    const struct config *before = s->options->before;
+    if (!before) return;
+    const struct schedule was = schedule_of(before), now = schedule_of(&s->config);
+    int64_t step = trainer_state(s->trainer)->step;
+    double last = schedule_lr(&was, step), next = schedule_lr(&now, step);
+    if (step <= was.warmup || was.lr != now.lr || next <= 1.001 * last) return;
+    training_session_event(s, step, "warning",
+                           "the learning rate had fallen to %.3g; it begins at %.3g again "
+                           "(train.learning_rate sets another)",
+                           last, next);
 }

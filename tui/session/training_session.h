@@ -115,5 +115,7 @@ enum status training_keep_changes(struct training_session *s, char *changes, siz
 enum status training_open_forked(struct training_session *s, struct err *err);
 /* Writes the first line of the new run's history. */
 void training_report_fork(struct training_session *s);
+/* Warns where another length or schedule than before raises the learning rate. */
+void training_report_rate(struct training_session *s);
 
 #endif

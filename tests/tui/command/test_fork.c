@@ -143,11 +143,18 @@ static void a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length(void **
     assert_null(strstr(got, "30|"));
     struct process *p = process_run(2, "fork", "stable", "--decay=10", "--train.total_steps=99", NULL);
     process_expect_sentence(p, "--decay sets train.total_steps itself");
-    static const char again[] = "the learning rate of this run had fallen to ";
-    p = process_run(0, "fork", "short", "--decay=5", "--progress=none", NULL);
+    static const char again[] = "the learning rate had fallen to ";
+    p = process_run(0, "fork", "short", "--decay=5", "--progress=plain", NULL);
     assert_non_null(strstr(process_stderr(p), again));
-    p = process_run(0, "fork", "stable", "--step=30", "--decay=5", "--progress=none", NULL);
+    p = process_run(0, "fork", "stable", "--step=30", "--decay=5", "--progress=plain", NULL);
     assert_null(strstr(process_stderr(p), again));
+    p = process_run(0, "resume", "short", "--train.total_steps=32", "--progress=plain", NULL);
+    assert_non_null(strstr(process_stderr(p), again));
+    p = process_run(0, "resume", "short", "--train.total_steps=34", "--train.learning_rate=1e-4",
+                    "--progress=plain", NULL);
+    assert_null(strstr(process_stderr(p), again)); /* another rate is wanted */
+    p = process_run(2, "fork", "stable", "--step=20", "--decay=5", "--train.warmup_steps=21", NULL);
+    process_expect_sentence(p, "--decay: the checkpoint of step 20 lies in the warm-up of 21 steps");
     const struct process *refused =
         process_run(2, "train", s->config, common[0], "--train.decay_steps=41", NULL);
     assert_non_null(

@@ -216,6 +216,11 @@ static void compare_judges_only_what_can_be_compared(void **state)
                       "update segments set ended_at = started_at + 1 where run_id = (select id from runs "
                       "where name = 'stopped')");
     store_fixture_sql(home, "update runs set status = 'stopped', steps = 3 where name = 'stopped'");
+    store_fixture_sql(home, "update runs set best_val_loss = null, best_step = null where name = 'stopped'");
+    char *row = strstr(process_output("compare", "slow", "stopped", NULL), "best val loss");
+    assert_true(row && strchr(row, '\n'));
+    *strchr(row, '\n') = '\0';
+    if (strstr(row, "nan")) fail_msg("%s", row); /* it was never evaluated */
     assert_string_equal(best_by(words, "wall_time_sec", best, sizeof best), "fast"); /* not who left early */
     assert_string_equal(best_by(words, "final_loss", best, sizeof best), "fast");
     assert_string_equal(best_by(words, "peak_memory_bytes", best, sizeof best),
@@ -381,8 +386,9 @@ static void expect_flops(const char *home)
     assert_int_equal(stage_int(first, "target_steps"), 80);
     static const char *const unknown[] = {
         "insert into params(run_id, name, value) select id, 'model.sliding_window', 16 from runs",
-        "delete from params where name = 'model.sliding_window'; update runs set parameters = null"};
-    for (size_t i = 0; i < 2; i++) {
+        "update params set name = 'data.documents', value = 'packed' where name = 'model.sliding_window'",
+        "delete from params where name = 'data.documents'; update runs set parameters = null"};
+    for (size_t i = 0; i < 3; i++) {
         store_fixture_sql(home, unknown[i]);
         json = stage_json(process_output("compare", "base", "fast", "--to-loss=3", "--json", NULL));
         first = json_array_get(json_object_get(json, "runs"), 0);
