@@ -11,11 +11,14 @@
 RECIPES=(
     "adamw, cosine|--train.learning_rate=3e-3"
     "lion, cosine|--train.optimizer=lion --train.learning_rate=5e-4"
-    "muon, cosine|--train.optimizer=muon --train.learning_rate=3e-3"
+    "muon, cosine|--train.optimizer=muon --train.learning_rate=6e-3"
     "quick|--train.recipe=quick"
+    "quick, with half the rate|--train.recipe=quick --train.learning_rate=1.5e-3"
+    "quick, with twice the rate|--train.recipe=quick --train.learning_rate=6e-3"
     "quick, with adamw|--train.recipe=quick --train.optimizer=adamw --train.learning_rate=3e-3"
     "quick, without model.qk_norm|--train.recipe=quick --model.qk_norm=false"
-    "quick, with 5 iterations, quintic|--train.recipe=quick --muon.iterations=5 --muon.coefficients=quintic"
+    "quick, with 5 iterations|--train.recipe=quick --muon.iterations=5"
+    "quick, with quintic|--train.recipe=quick --muon.coefficients=quintic"
     "quick, with model.zero_outputs|--train.recipe=quick --model.zero_outputs=true"
     "quick, ending at a hundredth of the rate|--train.recipe=quick --train.min_lr_factor=0.01"
 )
@@ -31,7 +34,7 @@ part_recipe() {
         [ -n "$ms" ] || { failed "anneal bench step: $(tail -n 1 "$scratch/log")" && return; }
         step_ms[i]=$(printf '%s\n' "$ms" ${step_ms[i]:+"${step_ms[i]}"} | sort -n | head -n 1)
     done
-    echo "| preset shakespeare on kjv, $minutes minutes | step | steps | validation loss | of the seeds |"
+    echo "| preset shakespeare on kjv, $minutes minute$([ "$minutes" = 1 ] || echo s) | step | steps | validation loss | of the seeds |"
     echo "| --- | --- | --- | --- | --- |"
     for i in "${!RECIPES[@]}"; do
         read -ra settings <<<"${RECIPES[i]#*|}"

@@ -228,6 +228,23 @@ TEST_CASE(a_tokenizer_that_looks_beyond_the_end_of_a_line_is_not_cut)
     }
 }
 
+/* Only patterns that are known to begin a piece after a line feed count. */
+TEST_CASE(a_tokenizer_with_a_pattern_of_its_own_is_not_cut)
+{
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    size_t n;
+    char *text = scratch_read(TOKENIZER_FIXTURES "llama_style.json", &n), *digits = strstr(text, "{1,3}");
+    const char *path = scratch_path("own_style.json");
+    assert_non_null(digits);
+    digits[3] = '4';
+    scratch_write(path, text, n);
+    assert_ok(tokenizer_open_json(path, &tokenizer, &err), &err);
+    assert_false(bpe_divides(tokenizer_bpe(tokenizer)));
+    tokenizer_close(tokenizer);
+    free(text);
+}
+
 TEST_CASE(a_text_without_a_place_to_cut_stays_whole)
 {
     enum { N = 2 * CREW_PART_MAX };
@@ -308,6 +325,7 @@ int main(void)
         cmocka_unit_test(taking_can_end_the_work),
         cmocka_unit_test(cutting_a_text_does_not_change_its_tokens),
         cmocka_unit_test(a_tokenizer_that_looks_beyond_the_end_of_a_line_is_not_cut),
+        cmocka_unit_test(a_tokenizer_with_a_pattern_of_its_own_is_not_cut),
         cmocka_unit_test(a_text_without_a_place_to_cut_stays_whole),
         cmocka_unit_test(any_number_of_threads_prepares_the_same_tokens),
     };

@@ -196,8 +196,9 @@ static const char *value_of(const char *format, const char *folder)
 
 static const char *make_files(void)
 {
-    static const char *const names[] = {"books/a.txt", "books/b.txt", "code/c.c",      "code/d.c", "a:0.5",
-                                        "one,two",     "books.txt",   "code.jsonl.gz", "ema.txt"};
+    static const char *const names[] = {"books/a.txt", "books/b.txt", "code/c.c",   "code/d.c",
+                                        "a:0.5",       "one,two",     "books.txt",  "code.jsonl.gz",
+                                        "ema.txt",     "v1.5.txt",    "v2.5.txt.gz"};
     const char *folder = scratch_path("mixed");
     char path[PATH_MAX];
     struct err err = {0};
@@ -220,6 +221,8 @@ TEST_CASE(names_may_have_weights)
     assert_string_equal(listed(value_of("@/a:0.5", folder)), "texts"); /* a file of this name */
     assert_string_equal(listed(value_of("@/a:0.5 : 2", folder)), "texts a_0=2:0+1");
     assert_string_equal(listed(value_of("@/one,two", folder)), "texts");
+    assert_string_equal(listed(value_of("@/v1.5.txt : 1, @/v2.5.txt.gz : 1", folder)),
+                        "texts v1.5=1:0+1 v2.5=1:1+1");
     /* val_loss_ema is the loss of averaged weights */
     assert_string_equal(listed(value_of("@/ema.txt : 1", folder)), "texts source=1:0+1");
 }

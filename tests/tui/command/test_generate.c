@@ -284,11 +284,31 @@ static void a_downloaded_model_writes_what_transformers_writes_with_bos_and_with
     }
 }
 
+static bool has_written(struct process *p, void *context)
+{
+    (void)context;
+    return strlen(process_stdout(p)) > 100;
+}
+
+static void ctrl_c_ends_a_text_with_a_status_of_its_own(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--train.total_steps=3", "--model.max_seq_len=100000",
+                "--progress=none", NULL);
+    struct process *p = process_start("generate", "latest", "--prompt=the", "--max-tokens=90000", NULL);
+    process_wait(p, has_written, NULL);
+    process_signal(p, SIGINT);
+    process_expect_sentence(process_expect(130, p), "generate: interrupted");
+    const char *text = process_stdout(p);
+    assert_true(strncmp(text, "the", 3) == 0 && text[strlen(text) - 1] == '\n');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_text_ends_at_the_models_end_token_and_at_a_stop_text),
         STAGE_TEST(requests_are_answered_one_after_another_by_one_process),
+        STAGE_TEST(ctrl_c_ends_a_text_with_a_status_of_its_own),
         STAGE_TEST(its_speed_is_reported_apart_from_the_text),
         STAGE_TEST(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file),
         STAGE_TEST(a_prompt_begins_as_the_tokenizer_says),
