@@ -79,6 +79,24 @@ static void operations_are_listed_when_asked_for(void **state)
     assert_null(strstr(process_output("plan", s->config, NULL), "estimated ms"));
 }
 
+static void muon_takes_a_small_part_of_a_step_of_many_tokens(void **state)
+{
+    (void)state;
+    json_t *json = stage_json(process_output("plan", "--gpus=1", "--operations", "--json",
+                                             "--model.preset=gpt2-124m-shape", "--model.vocab_size=50304",
+                                             "--data.tokenizer=bytes", "--train.precision=bf16",
+                                             "--train.optimizer=muon", "--train.batch_size=32",
+                                             "--train.seq_len=1024", "--train.accumulation_steps=16", NULL)),
+           *operation;
+    double ms = 0, step = number(json_array_get(json_object_get(json, "table"), 0), "computing_ms");
+    size_t i;
+    json_array_foreach(json_object_get(json, "operations"), i,
+                       operation) if (strstr(stage_text(operation, "op"), "muon")) ms +=
+        number(operation, "estimated_ms");
+    assert_true(number(json, "tokens_per_step") == 524288);
+    if (!(ms > 0.001 * step && ms < 0.05 * step)) fail_msg("%g of %g ms", ms, step);
+}
+
 /* Each matrix is on one rank, so the moments of a rank are about half, and no more with any matrix. */
 static void muon_of_several_ranks_is_planned_like_adamw(void **state)
 {
@@ -119,6 +137,7 @@ int main(void)
         STAGE_TEST(a_page_says_that_it_is_an_estimate_and_why),
         STAGE_TEST(a_batch_that_grows_counts_what_each_step_has),
         STAGE_TEST(operations_are_listed_when_asked_for),
+        STAGE_TEST(muon_takes_a_small_part_of_a_step_of_many_tokens),
         STAGE_TEST(muon_of_several_ranks_is_planned_like_adamw),
         STAGE_TEST(wrong_words_are_named),
     };
