@@ -125,7 +125,8 @@ static enum status print_page(struct output *out, const struct search *search, s
     output_line(out, "lowest loss", "%s at a rate of %.1e", TEXT_LOSS(c->smooth[c->lowest]),
                 c->rate[c->lowest]);
     output_line(out, "steepest fall", "at %.1e", c->rate[rate_curve_steepest(c)]);
-    output_line(out, "suggestion", "train.learning_rate = %g, a tenth of the rate of the lowest loss",
+    output_line(out, "suggestion",
+                "train.learning_rate = %g, the lower of that and a tenth of the rate of the lowest loss",
                 rate_curve_suggestion(c));
     enum status status = output_chart(&chart, CHART_ROWS, err);
     if (status) return status;
@@ -243,8 +244,9 @@ const struct command command_lr_find = COMMAND(
         "begins with the weights that `anneal train` begins with, ends where the losses rise again, and "
         "leaves no run unless --name asks for one.",
     .notes =
-        "The suggestion is a tenth of the rate at which the average of the losses is lowest; the rate where "
-        "it falls fastest is given, too. Optimizer, batch and model are those of the configuration: look "
+        "The suggestion is the lower of two rates: the one at which the average of the losses falls fastest, "
+        "and a tenth of the one at which it is lowest. A training of many steps may take a higher one, two "
+        "or three times as high. Optimizer, batch and model are those of the configuration: look "
         "again after changing one of them. `anneal show`, `compare`, `export` and the workbench show a run "
         "that is kept like any other; as it has no weights, it cannot be resumed or forked.\n\n"
         "  anneal lr-find my.ini\n"

@@ -78,12 +78,12 @@ static void describe(const struct rate_state *state, char *buf, size_t size)
     else if (isnan(rate))
         snprintf(buf, size, "It was stopped before the losses rose again: there is no suggestion.");
     else
-        snprintf(
-            buf, size,
-            "learning rate %g, a tenth of the rate at which the average of the losses is lowest, %.4f at "
-            "%.1e; it falls fastest at %.1e",
-            rate, curve->smooth[curve->lowest], curve->rate[curve->lowest],
-            curve->rate[rate_curve_steepest(curve)]);
+        snprintf(buf, size,
+                 "learning rate %g, the lower of %.1e, at which the average of the losses falls fastest, and "
+                 "a tenth "
+                 "of %.1e, at which it is lowest, %.4f",
+                 rate, curve->rate[rate_curve_steepest(curve)], curve->rate[curve->lowest],
+                 curve->smooth[curve->lowest]);
 }
 
 static void rate_draw(struct workbench *workbench, void *opaque, struct grid *grid)

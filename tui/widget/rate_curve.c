@@ -63,7 +63,8 @@ double rate_curve_round(double rate)
 
 double rate_curve_suggestion(const struct rate_curve *curve)
 {
-    return rate_curve_falls(curve) ? rate_curve_round(curve->rate[curve->lowest] / 10) : NAN;
+    if (!rate_curve_falls(curve)) return NAN;
+    return rate_curve_round(fmin(curve->rate[curve->lowest] / 10, curve->rate[rate_curve_steepest(curve)]));
 }
 
 struct chart rate_curve_chart(const struct rate_curve *curve)

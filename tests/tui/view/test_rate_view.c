@@ -62,7 +62,7 @@ TEST_CASE(the_suggested_rate_goes_into_the_form)
     struct pty *pty = open_form(24, 80);
     pty_send(pty, "\x06"); /* Ctrl-F */
     pty_wait_text(pty, "Search for a learning rate  done");
-    pty_wait_text(pty, ", a tenth of the rate at which");
+    pty_wait_text(pty, ", the lower of ");
     pty_wait_text(pty, "loss by learning rate");
     pty_wait_text(pty, " 1e-6        1e-5");
     pty_send(pty, "\r");
@@ -92,7 +92,7 @@ TEST_CASE(a_rate_can_be_chosen_on_the_curve)
     pty_send(pty, "h");
     pty_wait_text(pty, ", at the cursor");
     pty_send(pty, "\033[F"); /* End */
-    pty_wait_text(pty, ", a tenth of the rate at which");
+    pty_wait_text(pty, ", the lower of ");
     pty_send(pty, "q");
     pty_wait_text(pty, "*1.1e-06"); /* as it was */
     leave(pty);

@@ -31,7 +31,7 @@ static bool fill(void)
     return more;
 }
 
-TEST_CASE(the_suggestion_is_a_tenth_of_the_rate_of_the_lowest_average)
+TEST_CASE(the_suggestion_is_the_rate_of_the_steepest_fall_or_a_tenth_of_the_lowest)
 {
     assert_true(fill());
     assert_int_equal(curve.count, 100);
@@ -40,8 +40,13 @@ TEST_CASE(the_suggestion_is_a_tenth_of_the_rate_of_the_lowest_average)
     for (int k = 0; k < 100; k++) assert_true(curve.smooth[k] >= curve.smooth[curve.lowest]);
     assert_true(lowest > 0.05 && lowest < 0.3);
     assert_true(steepest > 1e-4 && steepest < 0.03);
-    assert_true(fabs(rate_curve_suggestion(&curve) - lowest / 10) <= 0.05 * lowest / 10);
+    assert_true(steepest < lowest / 10); /* the loss stays low for a decade */
+    assert_true(fabs(rate_curve_suggestion(&curve) - steepest) <= 0.05 * steepest);
     assert_true(rate_curve_round(0.0012345) == 0.0012);
+    memset(&curve, 0, sizeof curve);
+    for (int k = 0; k < 60; k++) rate_curve_add(&curve, rate_of(k), k < 55 ? 5 : 5 - 0.1 * (k - 54));
+    assert_int_equal(curve.lowest, 59); /* and falls fastest there */
+    assert_true(fabs(rate_curve_suggestion(&curve) - rate_of(59) / 10) <= 0.05 * rate_of(59) / 10);
 }
 
 TEST_CASE(it_ends_where_the_average_is_back_above_the_beginning_or_a_loss_is_no_number)
@@ -99,7 +104,7 @@ TEST_CASE(the_chart_has_a_logarithmic_axis_of_rates)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_suggestion_is_a_tenth_of_the_rate_of_the_lowest_average),
+        cmocka_unit_test(the_suggestion_is_the_rate_of_the_steepest_fall_or_a_tenth_of_the_lowest),
         cmocka_unit_test(it_ends_where_the_average_is_back_above_the_beginning_or_a_loss_is_no_number),
         cmocka_unit_test(losses_that_do_not_fall_suggest_nothing),
         cmocka_unit_test(the_chart_has_a_logarithmic_axis_of_rates),
