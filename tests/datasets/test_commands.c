@@ -139,6 +139,11 @@ TEST_CASE(prepared_text_can_be_looked_into)
     assert_int_equal(json_integer_value(json_object_get(info, "vocab_size")), 300);
     assert_int_equal(json_integer_value(json_object_get(info, "text_bytes")), 39920);
     assert_int_equal(json_array_size(json_object_get(info, "top")), 10);
+    size_t n;
+    char *sidecar = scratch_read(scratch_path("looked.tok.json"), &n);
+    const char *checksum = json_string_value(json_object_get(info, "tokenizer_checksum"));
+    assert_true(checksum && strlen(checksum) == 16 && memmem(sidecar, n, checksum, 16));
+    free(sidecar);
     double entropy = json_real_value(json_object_get(info, "entropy_bits"));
     assert_true(entropy > 4 && entropy < 8.3);
     json_int_t before =

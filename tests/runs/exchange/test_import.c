@@ -275,6 +275,9 @@ static void llmc_logs_come_in_with_their_resumes(void **state)
 
 /* ---- damage ---- */
 
+/* Twice this is one byte more than an id may have. */
+#define FORTY_EIGHT "123456789 123456789 123456789 123456789 12345678"
+
 static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
 {
     (void)state;
@@ -305,6 +308,7 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
         {"steps.csv", STEPS_HEADER "\n\n" ORIGIN ",1,0,,,,,two,,,,,\n",
          "steps.csv:4: loss: is not a number: \"two\""},
         {"steps.csv", STEPS_HEADER ",1,0,,,,,2,,,,,\n", "steps.csv:2: the run's id is missing"},
+        {"steps.csv", STEPS_HEADER FORTY_EIGHT FORTY_EIGHT ",1,0,,,,,2,,,,,\n", "the run's id is too long"},
         {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,\"2,,,,,\n", "steps.csv:2: a quote is not closed"},
         {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,\"2\"x,,,,,\n", "steps.csv:2: a quote is where"},
         {"samples.csv", "run,segment,step,prompt,text\n" ORIGIN ",1,0,\"a\nb\",c\n" ORIGIN ",1,x,d,e\n",
