@@ -41,7 +41,7 @@ SLOWEST = float(os.environ.get("SLOWEST") or 900)
 MINUTES = float(os.environ.get("MINUTES") or 1e9)
 INSIDE = """mount --bind "$1" "$1" && mount --bind /tmp /tmp && mount -o remount,bind,ro / &&
             mount -t tmpfs tmpfs /dev/shm && case $1/ in /tmp/*) ;; *) mount -t tmpfs tmpfs /tmp ;; esac &&
-            cd "$1" && shift && ulimit -f 16000000 && echo 1000 >/proc/self/oom_score_adj && exec "$@" """
+            cd "$1" && shift && ulimit -S -f 20000000 && trap '' XFSZ && echo 1000 >/proc/self/oom_score_adj && exec "$@" """
 NAMESPACE = ["unshare", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]),
              "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", INSIDE, "sh"]
 
