@@ -349,7 +349,7 @@ planted: $(SIM_TESTS) $(MAIN) $(MPI_PLUGIN)
 	@COMPILE='$(SIM_CXX) -x c++ $(filter-out -MMD -MP,$(SIM_CXXFLAGS))' RACES='$(SIM_RACES)' SIM_OBJ='$(SIM_OBJ)' \
 	  PLUGIN_BASE='$(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)' OTHER='$(TEST_HELP_OBJ) $(LIB)' \
 	  LINK='$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -Wl,--export-dynamic-symbol=sim_queue_exchange' \
-	  LIBRARIES='-lcmocka -lvterm -lutil -lboost_context $(LIBS)' tests/cuda_sim/plant.sh $(BUILD) $(BUGS)
+	  LIBRARIES='-lcmocka -lvterm -lutil -lboost_context $(LIBS) -lopenblas' tests/cuda_sim/plant.sh $(BUILD) $(BUGS)
 
 # Small bugs at N places of FILES (default: the changed files), drawn with SEED: which do the tests find?
 mutate: test-deps
