@@ -16,8 +16,8 @@
  * to it: the sums may not be touched, nor a left operand changed. Both functions name these registers, so
  * that the compiler moves no use of them across.
  *
- * The simulator of tests/cuda_sim implements the same functions in hopper.h and checks each use. None of this
- * has been run on a GPU yet. */
+ * The simulator of tests/cuda_sim runs the instructions, too, and checks each use. None of this has been run
+ * on a GPU yet. */
 #ifndef ANNEAL_KERNELS_HOPPER_CUH
 #define ANNEAL_KERNELS_HOPPER_CUH
 
@@ -25,141 +25,154 @@
 #include <cuda_bf16.h>
 
 #include "kernels/device/cuda_device.cuh"
+#include "kernels/ptx.cuh"
 
-enum { BOX = 64 /* rows and columns of a box */, BOX_BYTES = BOX * BOX * 2, GROUP_ROWS = 64 };
+enum { BOX = 64 /* rows and columns of a box */, GROUP_ROWS = 64 };
 
 /* Shared memory that one block may have on compute capability 9.0. */
 constexpr size_t HOPPER_SHARED_MOST = 227 << 10;
 
-#ifdef ANNEAL_CUDA_SIM
-#include <hopper.h>
-#define HOPPER_CODE        1
-#define SHARED_TILES(name) sim::pointer<__nv_bfloat16> name = sim::dynamic_pointer<__nv_bfloat16>(#name)
-#else
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if defined(ANNEAL_CUDA_SIM) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HOPPER_CODE 1
 #else
 #define HOPPER_CODE 0
 #endif
+#ifdef ANNEAL_CUDA_SIM
+#define SHARED_TILES(name) SHARED_DYNAMIC(__nv_bfloat16, name)
+#else
 #define SHARED_TILES(name)                                                                                   \
     extern __shared__ __align__(1024) unsigned char tiles_of_block[];                                        \
     __nv_bfloat16 *name = reinterpret_cast<__nv_bfloat16 *>(tiles_of_block)
+#endif
 
 #if HOPPER_CODE
-
-template <typename T> __device__ static inline uint32_t shared_address(T *at)
-{
-    return (uint32_t)__cvta_generic_to_shared(at);
-}
 
 /* ---- barriers ---- */
 
 /* A phase of the barrier ends when `count` threads have arrived and all expected bytes have been copied. */
-__device__ static inline void barrier_init(uint64_t *barrier, unsigned count)
+__device__ static inline void barrier_init(shared_pointer<uint64_t> barrier, unsigned count, PTX_CALLER)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
-                 : "memory");
+    PTX("mbarrier.init.shared::cta.b64 [%0], %1;", OUT(), IN(SHARED_AT(barrier), WORD(count)));
 }
 
 /* After the thread's last barrier_init: makes them known to the copies. Other threads need __syncthreads. */
-__device__ static inline void barriers_ready()
+__device__ static inline void barriers_ready(PTX_CALLER)
 {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    PTX("fence.mbarrier_init.release.cluster;", OUT(), IN());
 }
 
-__device__ static inline void barrier_arrive(uint64_t *barrier)
+__device__ static inline void barrier_arrive(shared_pointer<uint64_t> barrier, PTX_CALLER)
 {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+    PTX("mbarrier.arrive.shared::cta.b64 _, [%0];", OUT(), IN(SHARED_AT(barrier)));
 }
 
 /* Arrives, and makes the phase wait for that many bytes more. */
-__device__ static inline void barrier_expect(uint64_t *barrier, unsigned bytes)
+__device__ static inline void barrier_expect(shared_pointer<uint64_t> barrier, unsigned bytes, PTX_CALLER)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-                 "r"(bytes)
-                 : "memory");
+    PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;", OUT(), IN(SHARED_AT(barrier), WORD(bytes)));
 }
 
 /* Waits until the latest phase that has ended, or the one before the first, has this parity. The first phase
  * has parity 0, so that a wait for 1 returns at once before it ends. */
-__device__ static inline void barrier_wait(uint64_t *barrier, unsigned parity)
+__device__ static inline void barrier_wait(shared_pointer<uint64_t> barrier, unsigned parity, PTX_CALLER)
 {
     uint32_t done;
     do {
-        asm volatile("{\n"
-                     ".reg .pred done;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, done;\n"
-                     "}"
-                     : "=r"(done)
-                     : "r"(shared_address(barrier)), "r"(parity)
-                     : "memory");
+        PTX("{\n"
+            ".reg .pred done;\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+            "selp.u32 %0, 1, 0, done;\n"
+            "}",
+            OUT(SET_WORD(done)), IN(SHARED_AT(barrier), WORD(parity)));
     } while (!done);
 }
 
 /* Copies the box at these coordinates of the tensor, and counts its bytes at the barrier; zeros where the
  * tensor ends. One thread calls it. */
-__device__ static inline void box_load(__nv_bfloat16 *to, const CUtensorMap *tensor, uint64_t *barrier,
-                                       int column, int part, int row, int b)
+__device__ static inline void box_load(shared_pointer<__nv_bfloat16> to, const CUtensorMap *tensor,
+                                       shared_pointer<uint64_t> barrier, int column, int part, int row, int b,
+                                       PTX_CALLER)
 {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
-                 "[%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
-                 "l"(tensor), "r"(shared_address(barrier)), "r"(column), "r"(part), "r"(row), "r"(b)
-                 : "memory");
+    PTX("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4, %5, %6}], [%2];",
+        OUT(),
+        IN(SHARED_AT(to), TENSOR_AT(tensor), SHARED_AT(barrier), WORD(column), WORD(part), WORD(row),
+           WORD(b)));
 }
 
 /* ---- registers ---- */
 
 /* Sets the registers of each thread of a warpgroup, a multiple of 8: fewer, or more, which waits until others
  * have given enough. A block starts with as many as __launch_bounds__ leaves it. */
-template <int COUNT> __device__ static inline void registers_give()
+template <int COUNT> __device__ static inline void registers_give(PTX_CALLER)
 {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+    PTX_REGISTERS("setmaxnreg.dec.sync.aligned.u32 %0;", OUT(), IN(CONSTANT(COUNT)));
 }
 
-template <int COUNT> __device__ static inline void registers_take()
+template <int COUNT> __device__ static inline void registers_take(PTX_CALLER)
 {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+    PTX_REGISTERS("setmaxnreg.inc.sync.aligned.u32 %0;", OUT(), IN(CONSTANT(COUNT)));
 }
 
 /* ---- products of a warpgroup ---- */
 
-template <int N> __device__ static inline void hold(float (&x)[N][4])
+/* Names registers: a text without an instruction, which the compiler takes for one that changes them. */
+template <int N> __device__ static inline void hold(float (&x)[N][4], PTX_CALLER)
 {
 #pragma unroll
     for (int i = 0; i < N; i++)
-        asm volatile("" : "+f"(x[i][0]), "+f"(x[i][1]), "+f"(x[i][2]), "+f"(x[i][3])::"memory");
+        PTX("", OUT(ADD_FLOAT(x[i][0]), ADD_FLOAT(x[i][1]), ADD_FLOAT(x[i][2]), ADD_FLOAT(x[i][3])), IN());
 }
 
-template <int N> __device__ static inline void hold(uint32_t (&x)[N][4])
+template <int N> __device__ static inline void hold(uint32_t (&x)[N][4], PTX_CALLER)
 {
 #pragma unroll
     for (int i = 0; i < N; i++)
-        asm volatile("" : "+r"(x[i][0]), "+r"(x[i][1]), "+r"(x[i][2]), "+r"(x[i][3])::"memory");
+        PTX("", OUT(ADD_WORD(x[i][0]), ADD_WORD(x[i][1]), ADD_WORD(x[i][2]), ADD_WORD(x[i][3])), IN());
 }
 
 /* Before the first product, and again after its registers were used otherwise: all registers of the products
- * up to the next group_wait. */
-template <typename... Registers> __device__ static inline void group_fence(Registers &...registers)
+ * up to the next group_wait. One overload for each number of arrays, because PTX_CALLER comes last. */
+template <typename A> __device__ static inline void group_fence(A &a, PTX_CALLER)
 {
-    (hold(registers), ...);
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    hold(a);
+    PTX("wgmma.fence.sync.aligned;", OUT(), IN());
+}
+
+template <typename A, typename B> __device__ static inline void group_fence(A &a, B &b, PTX_CALLER)
+{
+    hold(a), hold(b);
+    PTX("wgmma.fence.sync.aligned;", OUT(), IN());
+}
+
+template <typename A, typename B, typename C, typename D>
+__device__ static inline void group_fence(A &a, B &b, C &c, D &d, PTX_CALLER)
+{
+    hold(a), hold(b), hold(c), hold(d);
+    PTX("wgmma.fence.sync.aligned;", OUT(), IN());
 }
 
 /* Closes the group of the products so far. */
-__device__ static inline void group_commit()
+__device__ static inline void group_commit(PTX_CALLER)
 {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    PTX("wgmma.commit_group.sync.aligned;", OUT(), IN());
 }
 
 /* Waits until at most PENDING of the latest groups are unfinished; names the sums of all others. */
-template <int PENDING, typename... Sums> __device__ static inline void group_wait(Sums &...sums)
+template <int PENDING, typename A> __device__ static inline void group_wait(A &a, PTX_CALLER)
 {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
-    (hold(sums), ...);
+    PTX("wgmma.wait_group.sync.aligned %0;", OUT(), IN(CONSTANT(PENDING)));
+    hold(a);
 }
 
-#define SUMS_1(d, n)  "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+template <int PENDING, typename A, typename B>
+__device__ static inline void group_wait(A &a, B &b, PTX_CALLER)
+{
+    PTX("wgmma.wait_group.sync.aligned %0;", OUT(), IN(CONSTANT(PENDING)));
+    hold(a), hold(b);
+}
+
+#define SUMS_1(d, n)  ADD_FLOAT(d[n][0]), ADD_FLOAT(d[n][1]), ADD_FLOAT(d[n][2]), ADD_FLOAT(d[n][3])
 #define SUMS_4(d, n)  SUMS_1(d, n), SUMS_1(d, n + 1), SUMS_1(d, n + 2), SUMS_1(d, n + 3)
 #define SUMS_8(d, n)  SUMS_4(d, n), SUMS_4(d, n + 4)
 #define SUMS_16(d, n) SUMS_8(d, n), SUMS_8(d, n + 8)
@@ -173,48 +186,40 @@ template <int PENDING, typename... Sums> __device__ static inline void group_wai
 /* d (64, 8·NT), += or =, 64 rows of 16 columns of a · 8·NT rows of 16 columns of b, row by row: a and b are
  * descriptors. */
 template <int NT>
-__device__ static inline void group_rows(float (&d)[NT][4], uint64_t a, uint64_t b, bool add)
+__device__ static inline void group_rows(float (&d)[NT][4], uint64_t a, uint64_t b, bool add, PTX_CALLER)
 {
     static_assert(NT == 8 || NT == 16, "there is code for 64 and 128 columns");
     if constexpr (NT == 8)
-        asm volatile("{\n"
-                     ".reg .pred add;\n"
-                     "setp.ne.b32 add, %34, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LIST_32 "}, "
-                     "%32, %33, add, 1, 1, 0, 0;\n"
-                     "}"
-                     : SUMS_8(d, 0)
-                     : "l"(a), "l"(b), "r"((int)add)
-                     : "memory");
+        PTX("{\n"
+            ".reg .pred add;\n"
+            "setp.ne.b32 add, %34, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LIST_32 "}, "
+            "%32, %33, add, 1, 1, 0, 0;\n"
+            "}",
+            OUT(SUMS_8(d, 0)), IN(LONG(a), LONG(b), WORD((int)add)));
     else
-        asm volatile("{\n"
-                     ".reg .pred add;\n"
-                     "setp.ne.b32 add, %66, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" LIST_64 "}, "
-                     "%64, %65, add, 1, 1, 0, 0;\n"
-                     "}"
-                     : SUMS_16(d, 0)
-                     : "l"(a), "l"(b), "r"((int)add)
-                     : "memory");
+        PTX("{\n"
+            ".reg .pred add;\n"
+            "setp.ne.b32 add, %66, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" LIST_64 "}, "
+            "%64, %65, add, 1, 1, 0, 0;\n"
+            "}",
+            OUT(SUMS_16(d, 0)), IN(LONG(a), LONG(b), WORD((int)add)));
 }
 
 /* d (64, 8·NT) += a (64, 16), in registers, · 16 rows of 8·NT columns of b. */
 template <int NT>
-__device__ static inline void group_columns(float (&d)[NT][4], const uint32_t (&a)[4], uint64_t b)
+__device__ static inline void group_columns(float (&d)[NT][4], const uint32_t (&a)[4], uint64_t b, PTX_CALLER)
 {
     static_assert(NT == 8 || NT == 16, "there is code for 64 and 128 columns");
     if constexpr (NT == 8)
-        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LIST_32 "}, "
-                     "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-                     : SUMS_8(d, 0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-                     : "memory");
+        PTX("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LIST_32 "}, "
+            "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;",
+            OUT(SUMS_8(d, 0)), IN(WORD(a[0]), WORD(a[1]), WORD(a[2]), WORD(a[3]), LONG(b)));
     else
-        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" LIST_64 "}, "
-                     "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-                     : SUMS_16(d, 0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-                     : "memory");
+        PTX("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" LIST_64 "}, "
+            "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;",
+            OUT(SUMS_16(d, 0)), IN(WORD(a[0]), WORD(a[1]), WORD(a[2]), WORD(a[3]), LONG(b)));
 }
 
 #undef SUMS_1
@@ -224,10 +229,10 @@ __device__ static inline void group_columns(float (&d)[NT][4], const uint32_t (&
 #undef LIST_32
 #undef LIST_64
 
-#endif
-#endif
-
-#if HOPPER_CODE
+__device__ static inline uint32_t shared_address(shared_pointer<__nv_bfloat16> at)
+{
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
 
 /* The descriptor of an operand in shared memory. A product of rows takes 16 columns from it, and steps by
  * `stride` bytes from eight rows to the next; one of columns takes 16 rows, and steps by `stride` from eight

@@ -16,7 +16,7 @@
 
 #include "tests/cuda_sim/machine.hh"
 
-#include <hopper.h>
+#include <ptx.h>
 
 namespace hopper {
 
@@ -66,27 +66,29 @@ struct box {
     std::vector<unsigned char> bytes;
 };
 
+/* What the warps of a warpgroup must agree about. */
+struct shape {
+    uint64_t a_at, b_at;
+    size_t columns;            /* of the sums */
+    bool add, from_registers;  /* a is in registers */
+    bool a_columns, b_columns; /* as columns_operand describes them, not rows_operand */
+    bool operator==(const shape &) const = default;
+};
+
 struct product {
+    shape of;
     float *d[WARP];
     const uint32_t *a[WARP];
     uint32_t a_before[WARP][4];
     std::vector<float> d_before[WARP]; /* of the first that is under way with these sums */
-    uint64_t a_at, b_at;
-    size_t columns;
-    bool add, from_registers;
     long group;
 };
 
-struct shape { /* what the warps of a warpgroup must agree about */
-    uint64_t a_at, b_at;
-    size_t columns;
-    bool add, from_registers;
-    bool operator==(const shape &) const = default;
-};
-
+/* Registers one behind another, and their words at some time. */
 struct saved {
-    unsigned char *at;
-    std::vector<unsigned char> bytes;
+    uint32_t *at;
+    std::vector<uint32_t> words;
+    size_t named; /* the first words, whose registers were named since */
 };
 
 /* The state of a block; made anew at its first instruction of this kind. */
@@ -99,7 +101,8 @@ struct block {
     std::vector<shape> group[WARPS_MAX / GROUP];
     size_t begun[WARPS_MAX];
     long groups[WARPS_MAX]; /* closed ones */
-    std::vector<saved> fenced[sim::THREADS_MAX];
+    /* registers named by the last fence; and since then; sums that a wait ended */
+    std::vector<saved> fenced[sim::THREADS_MAX], named[sim::THREADS_MAX], ended[sim::THREADS_MAX];
     int registers[WARPS_MAX], registers_free; /* of a thread; of a warp's threads */
 };
 extern block *now; /* NULL: the block has not used them yet */
@@ -114,5 +117,33 @@ uint32_t permuted(uint32_t address);
 void nothing(void *const operands[WARP], int thread);
 
 } // namespace hopper
+
+namespace sim {
+
+void barrier_init(const span &barrier, unsigned count);
+void barriers_ready();
+void barrier_arrive(const span &barrier, unsigned bytes);
+/* False where it had to wait, as if the time of a try had run out just before the phase ended. Waits are
+ * counted as sim_skip_barrier counts barriers, and group_wait's and group_fence's, too. */
+bool barrier_wait(const span &barrier, unsigned parity, const char *file, int line);
+void box_load(uint32_t to, const CUtensorMap *tensor, const span &barrier, const int (&at)[4]);
+void registers_set(int count, bool more, const char *file, int line);
+
+/* A product of a warpgroup, as one thread calls it. */
+struct group_product {
+    hopper::shape of;
+    float *d;
+    const uint32_t *a; /* left operand in registers */
+};
+/* Names a register for the next fence, or for the wait before. */
+void group_name(uint32_t *at);
+/* Fails unless all sums have been named that the thread's last wait ended. */
+void group_named();
+void group_fence(const char *file, int line);
+void group_product_begin(const group_product &product, const char *file, int line);
+void group_commit(const char *file, int line);
+void group_wait(int pending, const char *file, int line);
+
+} // namespace sim
 
 #endif

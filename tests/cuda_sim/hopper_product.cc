@@ -1,29 +1,31 @@
 /* Products of a warpgroup: wgmma, its descriptors, and the fences and waits for its registers.
  *
- * A product is computed when its warp waits for it. Until then its sums hold NaN, and its operands must stay
- * as they were. Each warp of the group computes its own 16 rows. */
+ * A product is computed when its warp waits for it, and its sums hold NaN until their registers are named
+ * after that; until the wait, its operands must stay as they were. Each warp of the group computes its own 16
+ * rows. */
 #include "tests/cuda_sim/hopper.hh"
+
+#include <cuda_bf16.h>
 
 using namespace hopper;
 
 namespace {
 
-/* The address of a chunk of eight elements of an operand: rows of 16 columns, or 16 rows of columns. */
-uint32_t rows_chunk(uint64_t descriptor, int row, int half)
-{
-    uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4, stride = (uint32_t)(descriptor >> 32 & 0x3fff)
-                                                                    << 4;
-    return permuted(start + (uint32_t)(row / 8) * stride + (uint32_t)(row % 8) * 128 +
-                    (uint32_t)half * CHUNK);
-}
+/* Where element (row, k) of an operand lies, k below 16: it is element `at` of a chunk. */
+struct element_place {
+    uint32_t chunk;
+    int at;
+};
 
-uint32_t columns_chunk(uint64_t descriptor, int row, int eight)
+/* A line of 128 bytes holds all k of a row, or, in an operand of columns, one k of 64 rows. */
+element_place place_of(uint64_t descriptor, bool columns, int row, int k)
 {
     uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4,
              leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
              stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
-    return permuted(start + (uint32_t)(eight / 8) * leading + (uint32_t)(eight % 8) * CHUNK +
-                    (uint32_t)(row / 8) * stride + (uint32_t)(row % 8) * 128);
+    uint32_t line = (uint32_t)(columns ? k : row), at = (uint32_t)(columns ? row : k);
+    return {permuted(start + line / 8 * stride + line % 8 * 128 + at / 64 * leading + at % 64 / 8 * CHUNK),
+            (int)at % 8};
 }
 
 void check_descriptor(uint64_t descriptor, bool columns)
@@ -38,17 +40,20 @@ void check_descriptor(uint64_t descriptor, bool columns)
                   start);
 }
 
-/* Calls visit(address) for each chunk that the warp reads. */
-template <typename Visit> void each_chunk(const product &p, int warp, Visit visit)
+/* Calls visit(address) for each chunk of these rows. */
+template <typename Visit>
+void chunks_of(uint64_t descriptor, bool columns, int row, int end, const Visit &visit)
 {
-    for (int row = 0; row < 16 && !p.from_registers; row++)
-        for (int half = 0; half < 2; half++) visit(rows_chunk(p.a_at, warp % GROUP * 16 + row, half));
-    if (p.from_registers)
-        for (int row = 0; row < 16; row++)
-            for (int eight = 0; eight < (int)p.columns / 8; eight++) visit(columns_chunk(p.b_at, row, eight));
-    else
-        for (int row = 0; row < (int)p.columns; row++)
-            for (int half = 0; half < 2; half++) visit(rows_chunk(p.b_at, row, half));
+    for (; row < end; row += columns ? 8 : 1)
+        for (int k = 0; k < 16; k += columns ? 1 : 8) visit(place_of(descriptor, columns, row, k).chunk);
+}
+
+/* For each chunk that the warp reads. */
+template <typename Visit> void each_chunk(const shape &p, int warp, const Visit &visit)
+{
+    int row = warp % GROUP * 16;
+    if (!p.from_registers) chunks_of(p.a_at, p.a_columns, row, row + 16, visit);
+    chunks_of(p.b_at, p.b_columns, 0, (int)p.columns, visit);
 }
 
 bool under_way(int warp, const float *d)
@@ -59,12 +64,12 @@ bool under_way(int warp, const float *d)
 }
 
 /* Fails unless the thread's last fence named these registers, and they are as they were then. */
-void expect_fenced(const void *at, size_t bytes, const char *what)
+void expect_fenced(const void *at, size_t words, const char *what)
 {
-    const unsigned char *from = (const unsigned char *)at;
+    const uint32_t *from = (const uint32_t *)at;
     for (const saved &s : now->fenced[sim::acting()])
-        if (from >= s.at && from + bytes <= s.at + s.bytes.size()) {
-            if (memcmp(from, s.bytes.data() + (from - s.at), bytes) != 0)
+        if (from >= s.at && from + words <= s.at + s.words.size()) {
+            if (memcmp(from, s.words.data() + (from - s.at), 4 * words) != 0)
                 sim::fail("%s of a product was changed after group_fence", what);
             return;
         }
@@ -83,42 +88,39 @@ void begin(void *const operands[WARP], int thread)
     product p = {};
     int w = thread / WARP;
     state();
-    p.a_at = first->a_at, p.b_at = first->b_at, p.columns = first->columns, p.add = first->add;
-    p.from_registers = first->a != NULL;
+    p.of = first->of;
     p.group = now->groups[w];
     sim::act_as(thread);
     warp();
-    if (!p.from_registers) check_descriptor(p.a_at, false);
-    check_descriptor(p.b_at, p.from_registers);
+    if (!p.of.from_registers) check_descriptor(p.of.a_at, p.of.a_columns);
+    check_descriptor(p.of.b_at, p.of.b_columns);
 
     bool chained = under_way(w, first->d);
     for (int lane = 0; lane < WARP; lane++) {
         const sim::group_product *own = (const sim::group_product *)operands[lane];
         sim::act_as(thread + lane);
-        if (own->a_at != p.a_at || own->b_at != p.b_at || own->add != p.add || own->columns != p.columns)
-            sim::fail("a product of a warpgroup whose lanes have different operands");
+        if (!(own->of == p.of)) sim::fail("a product of a warpgroup whose lanes have different operands");
         p.d[lane] = own->d, p.a[lane] = own->a;
-        if (p.from_registers) {
-            expect_fenced(own->a, sizeof p.a_before[lane], "the left operand");
+        if (p.of.from_registers) {
+            expect_fenced(own->a, 4, "the left operand");
             memcpy(p.a_before[lane], own->a, sizeof p.a_before[lane]);
         }
-        size_t sums = p.columns / 2; /* of a lane: 64 rows, 128 lanes */
+        size_t sums = p.of.columns / 2; /* of a lane: 64 rows, 128 lanes */
         if (chained) continue;
-        expect_fenced(own->d, sums * sizeof *own->d, "the sum");
+        expect_fenced(own->d, sums, "the sum");
         p.d_before[lane].assign(own->d, own->d + sums);
         poison(own->d, sums);
     }
     sim::act_as(thread);
 
-    shape of = {p.a_at, p.b_at, p.columns, p.add, p.from_registers};
     std::vector<shape> *group = &now->group[w / GROUP];
     size_t at = now->begun[w]++;
     if (at == group->size())
-        group->push_back(of);
-    else if (!((*group)[at] == of))
+        group->push_back(p.of);
+    else if (!((*group)[at] == p.of))
         sim::fail("the warps of a warpgroup begin different products");
 
-    each_chunk(p, w, [&](uint32_t address) {
+    each_chunk(p.of, w, [&](uint32_t address) {
         chunk *c = chunk_at(address, "a product");
         if (c->now == chunk::EMPTY)
             sim::fail("a product reads address %u, to which nothing was copied", address);
@@ -130,11 +132,11 @@ void begin(void *const operands[WARP], int thread)
     now->products[w].push_back(p);
 }
 
-float element(uint32_t chunk, int i)
+float element(element_place of)
 {
     size_t bytes;
     uint16_t bits;
-    memcpy(&bits, shared_base(&bytes) + chunk + 2 * i, 2);
+    memcpy(&bits, shared_base(&bytes) + of.chunk + 2 * of.at, 2);
     return __bfloat162float({bits});
 }
 
@@ -144,8 +146,8 @@ void multiply(const product &p, int w)
     static float a[16][16], b[16][256];
     for (int row = 0; row < 16; row++)
         for (int k = 0; k < 16; k++) {
-            if (!p.from_registers) {
-                a[row][k] = element(rows_chunk(p.a_at, w % GROUP * 16 + row, k / 8), k % 8);
+            if (!p.of.from_registers) {
+                a[row][k] = element(place_of(p.of.a_at, p.of.a_columns, w % GROUP * 16 + row, k));
                 continue;
             }
             int lane = row % 8 * 4 + k % 8 / 2;
@@ -153,13 +155,12 @@ void multiply(const product &p, int w)
             a[row][k] = __bfloat162float({(uint16_t)(k % 2 ? word >> 16 : word)});
         }
     for (int k = 0; k < 16; k++)
-        for (int column = 0; column < (int)p.columns; column++)
-            b[k][column] = p.from_registers ? element(columns_chunk(p.b_at, k, column / 8), column % 8)
-                                            : element(rows_chunk(p.b_at, column, k / 8), k % 8);
+        for (int column = 0; column < (int)p.of.columns; column++)
+            b[k][column] = element(place_of(p.of.b_at, p.of.b_columns, column, k));
     for (int row = 0; row < 16; row++)
-        for (int column = 0; column < (int)p.columns; column++) {
+        for (int column = 0; column < (int)p.of.columns; column++) {
             float *d = p.d[row % 8 * 4 + column % 8 / 2] + column / 8 * 4 + row / 8 * 2 + column % 2;
-            double sum = p.add ? *d : 0;
+            double sum = p.of.add ? *d : 0;
             for (int k = 0; k < 16; k++) sum += (double)a[row][k] * (double)b[k][column];
             *d = (float)sum;
         }
@@ -167,7 +168,7 @@ void multiply(const product &p, int w)
 
 void finish(product *p, int w)
 {
-    size_t sums = p->columns / 2;
+    size_t sums = p->of.columns / 2;
     for (int lane = 0; lane < WARP; lane++) {
         sim::act_as(w * WARP + lane);
         for (size_t i = 0; i < sums; i++) {
@@ -176,27 +177,21 @@ void finish(product *p, int w)
             if (word != NAN_WORD) sim::fail("the sum of a product was changed before group_wait");
             p->d[lane][i] = p->d_before[lane][i];
         }
-        if (p->from_registers && memcmp(p->a[lane], p->a_before[lane], sizeof p->a_before[lane]) != 0)
+        if (p->of.from_registers && memcmp(p->a[lane], p->a_before[lane], sizeof p->a_before[lane]) != 0)
             sim::fail("the left operand of a product was changed before group_wait");
     }
     sim::act_as(w * WARP);
     multiply(*p, w);
-    each_chunk(*p, w, [&](uint32_t address) {
+    each_chunk(p->of, w, [&](uint32_t address) {
         chunk *c = chunk_at(address, "a product");
         c->reading--;
         c->read[w] = now->known[w].at[w];
     });
 }
 
-struct wait_operands {
-    int pending;
-    const sim::registers *list;
-    size_t count;
-};
-
 void finish_groups(void *const operands[WARP], int thread)
 {
-    int w = thread / WARP, pending = ((const wait_operands *)operands[0])->pending;
+    int w = thread / WARP, pending = *(const int *)operands[0];
     std::vector<product> *all = &state()->products[w];
     while (!all->empty() && all->front().group < now->groups[w] - pending) {
         product p = all->front();
@@ -206,16 +201,15 @@ void finish_groups(void *const operands[WARP], int thread)
         for (product &other : *all)
             if (next == NULL && other.d[0] == p.d[0]) next = &other;
         for (int lane = 0; lane < WARP; lane++) {
-            const wait_operands *own = (const wait_operands *)operands[lane];
-            sim::act_as(thread + lane);
-            if (next != NULL) {
-                next->d_before[lane].assign(p.d[lane], p.d[lane] + p.columns / 2);
-                poison(p.d[lane], p.columns / 2);
-                continue;
-            }
-            bool named = false;
-            for (size_t i = 0; i < own->count; i++) named = named || own->list[i].at == p.d[lane];
-            if (!named) sim::fail("group_wait does not name the sum of a product that it ends");
+            float *d = p.d[lane];
+            size_t sums = p.of.columns / 2;
+            saved s = {(uint32_t *)d, std::vector<uint32_t>(sums), 0};
+            memcpy(s.words.data(), d, sums * sizeof *d);
+            if (next != NULL)
+                next->d_before[lane].assign(d, d + sums);
+            else
+                now->ended[thread + lane].push_back(s);
+            poison(d, sums);
         }
     }
     sim::act_as(thread);
@@ -225,16 +219,34 @@ void finish_groups(void *const operands[WARP], int thread)
 
 namespace sim {
 
-void group_fence(const registers *list, size_t count, const char *file, int line)
+void group_name(uint32_t *at)
 {
-    if (!skipped_here(file, line)) {
-        std::vector<saved> *fenced = &state()->fenced[acting()];
-        fenced->clear();
-        for (size_t i = 0; i < count; i++) {
-            unsigned char *at = (unsigned char *)list[i].at;
-            fenced->push_back({at, std::vector<unsigned char>(at, at + list[i].bytes)});
+    block *b = state();
+    for (saved &s : b->ended[acting()])
+        if (s.named < s.words.size() && at == s.at + s.named) {
+            memcpy(at, &s.words[s.named++], sizeof *at);
+            return;
         }
-    }
+    std::vector<saved> *named = &b->named[acting()];
+    if (named->empty() || at != named->back().at + named->back().words.size()) named->push_back({at, {}, 0});
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    named->back().words.push_back(word);
+}
+
+void group_named()
+{
+    if (now == NULL) return;
+    for (const saved &s : now->ended[acting()])
+        if (s.named < s.words.size()) fail("group_wait does not name the sum of a product that it ends");
+    now->ended[acting()].clear();
+}
+
+void group_fence(const char *file, int line)
+{
+    std::vector<saved> named;
+    named.swap(state()->named[acting()]);
+    if (!skipped_here(file, line)) now->fenced[acting()].swap(named);
     collective(NULL, nothing, file, line);
 }
 
@@ -251,11 +263,9 @@ void group_commit(const char *file, int line)
         NULL, [](void *const[WARP], int thread) { state()->groups[thread / WARP]++; }, file, line);
 }
 
-void group_wait(int pending, const registers *list, size_t count, const char *file, int line)
+void group_wait(int pending, const char *file, int line)
 {
-    wait_operands own = {pending, list, count};
-    if (skipped_here(file, line)) return;
-    collective(&own, finish_groups, file, line);
+    if (!skipped_here(file, line)) collective(&pending, finish_groups, file, line);
 }
 
 } // namespace sim

@@ -20,6 +20,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 /* Rounded before anything else happens to it, so that no compiler makes a multiply-add of the two. */
 static inline float __fmul_rn(float a, float b)

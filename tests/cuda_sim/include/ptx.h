@@ -13,8 +13,8 @@ namespace sim {
 /* An operand, of OUT or of IN. kind: its letter in the signatures of ptx.cc. */
 struct ptx_operand {
     char kind;
-    uint32_t word;
-    void *at; /* the register that is set, the place in global memory, a shared_place */
+    uint64_t word;
+    void *at; /* the register, the place in global memory, a shared_place, a tensor's map */
 };
 
 /* A place in shared memory, of whatever type. */
@@ -42,6 +42,8 @@ const instruction *instruction_read(const char *text);
 void instruction_run(const instruction *what, std::initializer_list<ptx_operand> out,
                      std::initializer_list<ptx_operand> in, const call_site &caller);
 
+uint32_t shared_address(const span &at);
+
 static inline uint32_t bits_of(float x)
 {
     uint32_t word;
@@ -49,7 +51,31 @@ static inline uint32_t bits_of(float x)
     return word;
 }
 
+/* A word's register is known where it is a variable. */
+static inline ptx_operand word_operand(const uint32_t &x)
+{
+    return {'r', x, (void *)&x};
+}
+static inline ptx_operand float_operand(char kind, const float &x)
+{
+    return {kind, bits_of(x), (void *)&x};
+}
+static inline ptx_operand number_operand(char kind, uint64_t x)
+{
+    return {kind, x, NULL};
+}
+static inline ptx_operand place_operand(char kind, void *at)
+{
+    return {kind, 0, at};
+}
+
 } // namespace sim
+
+/* Of dynamic shared memory alone. */
+template <typename T> size_t __cvta_generic_to_shared(const sim::pointer<T> &at)
+{
+    return sim::shared_address(at.span(16));
+}
 
 #define PTX_CALLER sim::call_site caller = sim::call_site::here()
 #define PTX(text, out, in)                                                                                   \
@@ -62,46 +88,17 @@ static inline uint32_t bits_of(float x)
 #define OUT(...)                     __VA_ARGS__
 #define IN(...)                      __VA_ARGS__
 
-#define SET_WORD(x)                                                                                          \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'R', 0, &(x)                                                                                         \
-    }
-#define SET_FLOAT(x)                                                                                         \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'F', 0, &(x)                                                                                         \
-    }
-#define ADD_FLOAT(x)                                                                                         \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'A', sim::bits_of(x), &(x)                                                                           \
-    }
-#define WORD(x)                                                                                              \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'r', (uint32_t)(x), NULL                                                                             \
-    }
-#define FLOAT(x)                                                                                             \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'f', sim::bits_of(x), NULL                                                                           \
-    }
-#define CONSTANT(x)                                                                                          \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'i', (uint32_t)(x), NULL                                                                             \
-    }
-#define SHARED_AT(p)                                                                                         \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'S', 0, (void *)&(const sim::shared_place &)sim::shared_place_of(p)                                  \
-    }
-#define GLOBAL_AT(p)                                                                                         \
-    sim::ptx_operand                                                                                         \
-    {                                                                                                        \
-        'G', 0, (void *)(p)                                                                                  \
-    }
+#define SET_WORD(x)  sim::place_operand('R', &(x))
+#define SET_FLOAT(x) sim::place_operand('F', &(x))
+#define ADD_WORD(x)  sim::place_operand('B', &(x))
+#define ADD_FLOAT(x) sim::float_operand('A', x)
+#define WORD(x)      sim::word_operand(x)
+#define LONG(x)      sim::number_operand('l', x)
+#define FLOAT(x)     sim::float_operand('f', x)
+#define CONSTANT(x)  sim::number_operand('i', (uint32_t)(x))
+#define SHARED_AT(p) sim::place_operand('S', (void *)&(const sim::shared_place &)sim::shared_place_of(p))
+#define GLOBAL_AT(p) sim::place_operand('G', (void *)(p))
+#define TENSOR_AT(p) sim::place_operand('T', (void *)(p))
 
 #endif
 #endif
