@@ -327,16 +327,6 @@ TEST_CASE(a_long_line_is_read_whole_or_refused)
     expect_file_refused(text, "run.ini:2: sample.prompt = xxx");
 }
 
-TEST_CASE(indented_lines_are_keys_not_continuations)
-{
-    struct config config;
-    struct err err;
-    config_init(&config);
-    assert_int_equal(read_ini(&config, "  [train]\n\tseed = 5\n   batch_size=3", &err), STATUS_OK);
-    assert_int_equal(config.train.seed, 5);
-    assert_int_equal(config.train.batch_size, 3);
-}
-
 TEST_CASE(files_that_are_no_configuration_are_refused)
 {
     struct config config;
@@ -589,7 +579,6 @@ int main(void)
         cmocka_unit_test(a_key_that_a_file_has_twice_is_refused),
         cmocka_unit_test(a_line_that_is_no_pair_is_named_by_its_number),
         cmocka_unit_test(a_long_line_is_read_whole_or_refused),
-        cmocka_unit_test(indented_lines_are_keys_not_continuations),
         cmocka_unit_test(files_that_are_no_configuration_are_refused),
         cmocka_unit_test(random_files_end_in_a_status_never_in_a_crash),
         cmocka_unit_test(impossible_sizes_are_one_sentence_each),
