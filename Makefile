@@ -112,7 +112,7 @@ endif
 endif
 SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 CXXFLAGS ?= $(CFLAGS)
-SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CPPFLAGS) $(CXXFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
+SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas -Wno-psabi $(CPPFLAGS) $(CXXFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
                -fPIC -fvisibility=hidden -pthread -MMD -MP
 # Kernels call tests/cuda_sim/races.cc at every load and store. Their file's host code has one thread.
 SIM_RACES = $(if $(SAN),,-fsanitize=thread -fno-threadsafe-statics \
