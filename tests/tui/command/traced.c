@@ -79,6 +79,7 @@ static void become(const struct traced *t)
     const char *words[40] = {getenv("ANNEAL_BINARY")};
     for (int i = 0; t->arguments[i] && i < 38; i++) words[i + 1] = t->arguments[i];
     for (int i = 0; t->environment && t->environment[i]; i++) putenv((char *)(uintptr_t)t->environment[i]);
+    setenv("LSAN_OPTIONS", "detect_leaks=0", 1); /* LeakSanitizer cannot work in a traced process */
     int in = open("/dev/null", O_RDONLY), out = open(t->out, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666),
         err = open(t->err, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(125);
