@@ -18,10 +18,14 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "core/base/processors.h"
+#include "core/base/text.h"
 #include "runs/run.h"
 #include "tui/session/process.h"
 
 #define TERMINAL "ANNEAL_TERMINAL" /* the file of the terminal */
+
+enum { RANKS_EACH = 16 /* for each processor: more would bring the host to a standstill */ };
 
 enum { NOT_STARTED = 127 }; /* the exit status of a process that is no mpirun */
 
@@ -142,6 +146,13 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     int asked;
     pid_t pid;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    int processors = processors_online();
+    if (ranks > RANKS_EACH * processors)
+        return err_set(err, STATUS_USAGE,
+                       "--ranks %" PRId64
+                       ": this host has %d processor%s, on which at most %d ranks start (give "
+                       "at most so many, or use several hosts with mpirun)",
+                       ranks, processors, text_plural(processors), RANKS_EACH * processors);
     if (n <= 0) return err_set(err, STATUS_FAILED, "--ranks: this program's file is not known");
     self[n] = '\0';
     while (argv[words]) words++;

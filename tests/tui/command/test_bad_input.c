@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -118,6 +119,16 @@ static void a_configuration_that_is_none_names_file_and_line(void **state)
     process_expect_sentence(p, "/nowhere/my.ini: there is no such file");
     p = process_run(2, "train", s->folder, NULL);
     process_expect_sentence(p, "is a folder, not a file");
+}
+
+static void more_ranks_than_the_host_can_bear_are_refused(void **state)
+{
+    struct stage *s = *state;
+    long most = 16 * sysconf(_SC_NPROCESSORS_ONLN);
+    if (most >= 1024) skip(); /* the most that there are anywhere */
+    struct process *p = process_run(2, "train", s->config, kept_format("--ranks=%ld", most + 1), NULL);
+    process_expect_sentence(p, kept_format("on which at most %ld ranks start", most));
+    assert_int_equal(stage_count_runs(), 0);
 }
 
 static void impossible_sizes_name_both_keys(void **state)
@@ -506,6 +517,7 @@ int main(void)
         STAGE_TEST(an_unknown_key_names_the_nearest_and_in_a_file_the_line),
         STAGE_TEST(a_bad_value_is_met_with_the_accepted_ones),
         STAGE_TEST(a_configuration_that_is_none_names_file_and_line),
+        STAGE_TEST(more_ranks_than_the_host_can_bear_are_refused),
         STAGE_TEST(impossible_sizes_name_both_keys),
         STAGE_TEST(a_model_larger_than_memory_says_how_much_it_wants),
         STAGE_TEST(a_missing_gpu_is_said_in_one_sentence),
