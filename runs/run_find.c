@@ -226,6 +226,13 @@ static enum status refuse_several(sqlite3_stmt *select, const char *first, const
 
 enum { DATE_LENGTH = 16 }; /* "YYYYMMDD-HHMMSS-", with which ids begin */
 
+/* Whether the word may be the whole id of another run, which is gone: id is the word and "-2", "-3", … */
+static bool is_sibling(const char *id, const char *word)
+{
+    size_t n = strlen(word);
+    return n > DATE_LENGTH && id[n] == '-' && id[n + 1] && !id[n + 1 + strspn(id + n + 1, "0123456789")];
+}
+
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err)
 {
     sqlite3_stmt *select;
@@ -247,8 +254,8 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
     const char *after_date = strlen(info.id) > DATE_LENGTH ? info.id + DATE_LENGTH : "";
     if (latest || strcmp(info.id, word) == 0 || strcmp(info.name, word) == 0 || strcmp(after_date, word) == 0)
         sqlite3_reset(select);
-    else
-        status = refuse_several(select, info.id, word, err);
+    else if (!(status = refuse_several(select, info.id, word, err)) && is_sibling(info.id, word))
+        return not_found(store, word, err);
     if (!status) *out = info;
     return status;
 }

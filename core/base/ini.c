@@ -18,6 +18,7 @@ static void cut_comment(char *line)
     for (char *c = line + 1; *c; c++)
         if (*c == ';' && isspace((unsigned char)c[-1])) {
             *c = '\0';
+            trim(line);
             return;
         }
 }
@@ -26,7 +27,7 @@ static enum ini_line read_line(struct ini *ini, char *line)
 {
     if (*line == '[') {
         char *end = strchr(line, ']');
-        if (!end) return INI_BAD;
+        if (!end || end[1]) return INI_BAD; /* a pair on the same line would be lost */
         *end = '\0';
         ini->section = trim(line + 1);
         return INI_END;
@@ -49,6 +50,7 @@ enum ini_line ini_next(struct ini *ini)
         if (!ini->line++ && strncmp(line, byte_order_mark, 3) == 0) line += 3;
         if (!ini->exact) line = trim(line);
         if (!*line || (!ini->exact && (*line == ';' || *line == '#'))) continue;
+        if (!ini->exact && strchr(line, '\r')) return INI_BAD; /* ends of lines that are none here */
         if (!ini->exact) cut_comment(line);
         found = read_line(ini, line);
     }

@@ -173,6 +173,21 @@ TEST_CASE(several_runs_that_fit_are_named_three_at_most)
     store_close(store);
 }
 
+TEST_CASE(the_id_of_a_deleted_run_is_not_the_beginning_of_another)
+{
+    struct err err;
+    struct run_info info;
+    store_fixture_home("siblings", home, sizeof home);
+    store_fixture_run(home, "twin", id);
+    store_fixture_sql(home, "update runs set name = 'other', id = '20010909-014640-twin-2'");
+    struct store *store = store_fixture_open(home);
+    static const char *const found[] = {"20010909-014640-twin-2", "20010909", "20010909-014640-tw", "twin-2"},
+                             *const gone[] = {"20010909-014640-twin", "twin"};
+    for (int i = 0; i < 4; i++) assert_int_equal(run_find(store, found[i], &info, &err), STATUS_OK);
+    for (int i = 0; i < 2; i++) assert_int_equal(run_find(store, gone[i], &info, &err), STATUS_NOT_FOUND);
+    store_close(store);
+}
+
 /* Lets a number of commits pass, then none. */
 static int pass(void *left)
 {
@@ -260,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_run_whose_files_cannot_be_removed_stays),
         cmocka_unit_test(a_long_history_is_deleted_in_turns_which_may_be_interrupted),
         cmocka_unit_test(several_runs_that_fit_are_named_three_at_most),
+        cmocka_unit_test(the_id_of_a_deleted_run_is_not_the_beginning_of_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,7 +145,7 @@ static void checkpoints_close(void *opaque)
     struct workbench *workbench = state->workbench;
     for (size_t i = 0; i < state->count; i++) {
         enum status status = STATUS_OK;
-        if (state->saved[i].deleted)
+        if (state->saved[i].deleted && !workbench->abandoned)
             status =
                 run_delete_checkpoint(workbench->store, state->run.id, state->saved[i].step, &workbench->err);
         if (status != STATUS_NOT_FOUND) workbench_did(workbench, status); /* else it is gone already */

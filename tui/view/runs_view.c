@@ -419,6 +419,7 @@ static bool change_key(struct workbench *workbench, struct runs_state *state, co
         size_t count = find_targets(state, targets);
         if (!run_change_takes_many(action)) targets[0] = run, count = 1;
         bool done = run_change(workbench, targets, count, action, code);
+        if (action == ACTION_DELETE && !state->deleted->count) workbench->deleted_at = workbench->now;
         for (size_t i = 0; done && i < count; i++) {
             if (action == ACTION_DELETE) run_set_add(state->deleted, targets[i]->id);
             if (action != ACTION_TAGS) run_set_remove(&state->marked, targets[i]->id);

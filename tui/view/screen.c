@@ -470,7 +470,7 @@ static void take_signals(struct session *session)
         } else if (info.ssi_signo == SIGINT) {
             workbench_key(session->workbench, K_CTRL('c'));
         } else if (info.ssi_signo != SIGWINCH) {
-            session->workbench->left = true;
+            session->workbench->left = session->workbench->abandoned = true;
         }
         resize(session->screen);
         session->workbench->dirty = true;
@@ -525,7 +525,10 @@ static enum status loop(struct session *session, struct err *err)
         int ready = poll(fds, 2, wait_ms < 0 ? 0 : wait_ms > TICK_MS ? TICK_MS : (int)wait_ms + 1);
         if (ready < 0 && errno != EINTR)
             return err_set(err, STATUS_IO, "cannot wait for keys: %s", strerror(errno));
-        if (ready > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) return STATUS_OK;
+        if (ready > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) {
+            session->workbench->abandoned = true;
+            return STATUS_OK;
+        }
         if (ready > 0 && fds[1].revents) take_signals(session);
         if (ready > 0 && fds[0].revents & POLLIN) take_keys(session);
         if (clock_monotonic() >= next_tick) {
@@ -576,6 +579,8 @@ out:
     if (lost > 0)
         fprintf(stderr, "%s: %zu change%s not made: %s\n", TEXT_PROGRAM, lost, lost == 1 ? " was" : "s were",
                 late.text);
+    size_t removed = session.workbench->removed;
+    if (removed) fprintf(stderr, "%zu run%s deleted\n", removed, removed == 1 ? " was" : "s were");
     size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
         fprintf(stderr, "%zu run%s training in the background. To see %s again:\n  %s watch\n", live,

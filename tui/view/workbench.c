@@ -159,6 +159,16 @@ static void read_view(struct workbench *workbench, bool store_changed)
     workbench->reading = false;
 }
 
+static enum status delete_unless_trained(struct workbench *workbench, const char *id, struct err *err)
+{
+    struct run_info info;
+    enum status status = run_get(workbench->store, id, &info, err);
+    if (status) return status;
+    if (info.heartbeat > workbench->deleted_at)
+        return err_set(err, STATUS_BUSY, "run %s: has trained since you deleted it, so it stays", id);
+    return run_delete(workbench->store, id, err);
+}
+
 size_t workbench_finish(struct workbench *workbench, struct err *err)
 {
     const struct run_set *deleted = &workbench->deleted;
@@ -169,8 +179,9 @@ size_t workbench_finish(struct workbench *workbench, struct err *err)
         status = pending_retry(&workbench->pending, workbench->store, err);
         failed += status && status != STATUS_BUSY;
     }
-    for (size_t i = 0; i < deleted->count; i++) {
-        status = run_delete(workbench->store, deleted->ids[i], err);
+    for (size_t i = 0; i < deleted->count && !workbench->abandoned; i++) {
+        status = delete_unless_trained(workbench, deleted->ids[i], err);
+        workbench->removed += !status;
         failed += status && status != STATUS_NOT_FOUND; /* somebody else has deleted it */
     }
     return failed + workbench->pending.count;

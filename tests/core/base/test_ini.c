@@ -34,6 +34,8 @@ TEST_CASE(sections_pairs_and_comments)
         {"a = b = c : d\ne: f = g\n", "1:.a=b = c : d|2:.e=f = g|"},
         {"\xEF\xBB\xBF[s]\na = \xEF\xBB\xBF\n", "2:s.a=\xEF\xBB\xBF|"},
         {"a = b # no comment\n", "1:.a=b # no comment|"},
+        {"[s] a = b\n[t]x\nc = d\n", "1!|2!|3:.c=d|"},
+        {"[s]\ra = b\rc = d\r", "1!|"},
         {"[s\na = b\nwhat is this\n = b\n[]\nc = d\n", "1!|2:.a=b|3!|4:.=b|6:.c=d|"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_pairs(cases[i][0], false, cases[i][1]);

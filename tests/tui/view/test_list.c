@@ -314,6 +314,37 @@ TEST_CASE(a_run_that_trains_again_is_not_deleted_and_the_reason_is_told)
     store_close(store);
 }
 
+TEST_CASE(a_run_that_has_trained_since_its_deletion_stays)
+{
+    char home[1024];
+    struct err err = {0};
+    fill_thirty("trained", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "Dy");
+    store_fixture_sql(home, "update runs set heartbeat = 4e9");
+    assert_int_equal(workbench_finish(workbench, &err), 1);
+    assert_non_null(strstr(err.text, "has trained since you deleted it"));
+    assert_true(workbench->removed == 0);
+    workbench_close(workbench);
+    assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
+}
+
+TEST_CASE(nothing_is_deleted_when_the_terminal_goes)
+{
+    char home[1024];
+    struct err err = {0};
+    fill_thirty("abandoned", home, sizeof home);
+    for (int abandoned = 1; abandoned >= 0; abandoned--) {
+        struct workbench *workbench = headless_open(home, NULL);
+        headless_type(workbench, "Dy");
+        workbench->abandoned = abandoned;
+        assert_int_equal(workbench_finish(workbench, &err), 0);
+        assert_true(workbench->removed == (abandoned ? 0 : 1));
+        workbench_close(workbench);
+        assert_true(store_fixture_number(home, "select count(*) from runs") == (abandoned ? 30 : 29));
+    }
+}
+
 TEST_CASE(an_empty_store_teaches_how_to_begin)
 {
     static const uint32_t nothing_to_act_on[] = {K_ENTER, K_UP, K_DOWN, K_END, 'p', 's',
@@ -439,6 +470,8 @@ int main(void)
         cmocka_unit_test(the_list_shows_a_death_while_nothing_is_written),
         cmocka_unit_test(a_run_is_deleted_only_after_yes),
         cmocka_unit_test(a_run_that_trains_again_is_not_deleted_and_the_reason_is_told),
+        cmocka_unit_test(a_run_that_has_trained_since_its_deletion_stays),
+        cmocka_unit_test(nothing_is_deleted_when_the_terminal_goes),
         cmocka_unit_test(an_empty_store_teaches_how_to_begin),
         cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_continue, unmount),
         cmocka_unit_test(runs_of_one_name_are_distinguished),
