@@ -104,19 +104,22 @@ static enum status check_rows(struct doctor *d, const struct run_info *info, str
 {
     const char *run = info->id;
     struct checkpoint_record *rows = NULL;
+    int64_t *steps = NULL, listed;
     size_t count = 0, steps_count = 0;
     char parent[PATH_MAX], folder[PATH_MAX + 64], remedy[300];
     enum status status = file_format_path(parent, sizeof parent, err, "%s/runs/%s/checkpoints", d->home, run);
     if (!status) status = run_checkpoints_read(d->store, run, &d->arena, &rows, &count, err);
+    if (!status) steps = checkpoint_steps(parent, &steps_count);
     for (size_t i = 0; !status && i < count; i++) {
-        bool best = rows[i].step == info->best_step && strcmp(rows[i].kind, "best") == 0;
+        bool best = rows[i].step == info->best_step && strcmp(rows[i].kind, "best") == 0,
+             newer = steps && steps[0] > rows[i].step; /* killed before it was listed */
+        if (!i && !best && newer) continue;
         snprintf(folder, sizeof folder, "%s/step-%" PRId64, parent, rows[i].step);
         if ((i && (!best || rows[i].step == rows[i - 1].step)) || is_there(folder)) continue;
         doctor_report(d, PROBLEM, run, folder, "restore it from a copy, if there is one",
                       "the %s checkpoint of the run is missing, and anneal has not removed it",
                       best ? "best" : "newest");
     }
-    int64_t *steps = status ? NULL : checkpoint_steps(parent, &steps_count), listed;
     snprintf(remedy, sizeof remedy, "`%s doctor --repair` lists it", TEXT_PROGRAM);
     for (size_t i = 0; !status && i < steps_count; i++) {
         status = run_lists_checkpoint(d->store, run, steps[i], &listed, err);

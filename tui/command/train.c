@@ -301,6 +301,13 @@ static enum status train_run(const struct options *o, const struct words *words,
         return err_set(err, STATUS_USAGE, "--resume-or-start and --dry-run exclude each other");
     if (o->resume_or_start && !o->name && !o->seeds)
         return err_set(err, STATUS_USAGE, "--resume-or-start needs --name, the run to look for");
+    char name[RUN_NAME_CLEAN_MAX];
+    if (o->resume_or_start && o->name) run_name_clean(o->name, name, sizeof name);
+    if (o->resume_or_start && o->name && strcmp(o->name, name) != 0) /* another name may become the same */
+        return err_set(err, STATUS_USAGE,
+                       "--resume-or-start: a run cannot be called \"%.80s\" (give its name as it is stored: "
+                       "--name %s)",
+                       o->name, name);
     if (o->dry_run && o->watch)
         return err_set(err, STATUS_USAGE, "--watch: a dry run leaves nothing to watch");
     return (o->seeds ? train_seeds : train_one)(o, words, err);

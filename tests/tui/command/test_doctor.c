@@ -185,6 +185,13 @@ static void a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not(voi
         assert_int_equal(rename(away, step), 0);
         doctor(s, 0);
     }
+    /* killed after it had removed the older checkpoint, and before it listed the newest */
+    store_fixture_sql(s->home, "create table kept as select * from checkpoints where step = 40;"
+                               "delete from checkpoints where step = 40");
+    assert_int_equal(rename(kept_format("%s/step-30", checkpoints), away), 0);
+    expect_line(doctor(s, 0), "note", kept_format("%s/step-40", checkpoints), "does not list");
+    assert_int_equal(rename(away, kept_format("%s/step-30", checkpoints)), 0);
+    store_fixture_sql(s->home, "insert into checkpoints select * from kept; drop table kept");
     process_run(0, "clean", "--all-but-best", "--yes", "--progress=none", NULL);
     assert_false(file_exists(kept_format("%s/step-40", checkpoints)));
     stage_expect(s, "select step from checkpoints where kind = 'deleted' and step > 20 order by step",

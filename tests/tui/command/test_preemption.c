@@ -57,6 +57,8 @@ static void what_a_checkpoint_depends_on_cannot_change(void **state)
 {
     struct stage *s = *state;
     process_expect_sentence(process_run(2, "train", s->config, "--resume-or-start", NULL), "needs --name");
+    process_expect_sentence(process_run(2, "train", s->config, "--resume-or-start", "--name=lr:1", NULL),
+                            "a run cannot be called \"lr:1\" (give its name as it is stored: --name lr-1)");
     process_expect(0, submit(s, NULL));
     process_expect_sentence(process_expect(2, submit(s, "--model.num_layers=3")),
                             "which a resumed run must keep");
