@@ -241,6 +241,12 @@ bool file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+enum status file_look(const char *path, bool *there, struct err *err)
+{
+    *there = file_exists(path);
+    return *there || errno == ENOENT ? STATUS_OK : io_error(err, path, "look for it");
+}
+
 bool file_is_read_only(const char *path)
 {
     return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0 && (errno == EROFS || errno == EACCES);

@@ -76,6 +76,8 @@ int64_t file_tree_bytes(const char *path, int64_t *alone);
 bool file_is_temporary(const char *name);
 
 bool file_exists(const char *path);
+/* The same, but STATUS_IO where that cannot be known, such as in a folder that may not be entered. */
+enum status file_look(const char *path, bool *there, struct err *err);
 bool file_is_folder(const char *path);
 
 /* Whether the file exists but cannot be written: no permission, or a read-only disk. */

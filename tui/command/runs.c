@@ -132,8 +132,9 @@ static enum status run(const void *options, const struct words *words, struct er
     (void)words;
     enum status status = file_anneal_home(home, sizeof home, err);
     if (!status) status = store_path(NULL, database, err);
-    if (!status && file_exists(database)) /* a list need not create one */
-        status = store_open(NULL, true, &store, err);
+    bool there = false;
+    if (!status) status = file_look(database, &there, err);
+    if (there) status = store_open(NULL, true, &store, err); /* a list need not create one */
     if (!status) status = read_listing(&listing, store, o, err);
     if (!status && o->json)
         status = print_json(&listing, err);
