@@ -465,17 +465,36 @@ enum status inputs_refuse_output(const struct inputs *inputs, const char *path, 
 
 /* ---- notes about texts ---- */
 
-static bool looks_binary(const char *path)
+/* Why the beginning of a file is not UTF-8 text, with the remedy; NULL: it is. */
+static const char *doubt(const char *path)
 {
+    static const struct {
+        const char *bytes, *words;
+    } known[] = {
+        {"\xFF\xFE", "is UTF-16, and learned byte by byte (convert it: iconv -f UTF-16 -t UTF-8)"},
+        {"\xFE\xFF", "is UTF-16, and learned byte by byte (convert it: iconv -f UTF-16 -t UTF-8)"},
+        {"\x1F\x8B", "is gzip, and learned byte by byte (add .gz to its name)"},
+        {"\x28\xB5\x2F\xFD", "is Zstandard, and learned byte by byte (add .zst to its name)"},
+    };
     char *text = malloc(LOOK_BYTES);
     size_t n = text ? read_head(path, text, LOOK_BYTES) : 0, invalid = 0;
-    bool binary = n && memchr(text, '\0', n);
-    for (size_t i = 0; i < n && !binary; i++) {
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known && !found; i++) {
+        size_t m = strlen(known[i].bytes);
+        if (n >= m && memcmp(text, known[i].bytes, m) == 0) found = known[i].words;
+    }
+    bool zero = n && memchr(text, '\0', n);
+    for (size_t i = 0; i < n; i++) {
         i += utf8_valid_bytes(text + i, n - i);
-        invalid += i < n;
+        invalid += i + 4 < n; /* the last character may be cut */
     }
     free(text);
-    return binary || 10 * invalid > 3 * n;
+    if (found) return found;
+    if (zero || 10 * invalid > 3 * n) return "looks binary, not like text, and is learned byte by byte";
+    return invalid
+               ? "is not all UTF-8, and other bytes are learned as they are (if it is Latin-1, convert it: "
+                 "iconv -f LATIN1 -t UTF-8)"
+               : NULL;
 }
 
 /* File names may contain control characters, and are printed on a terminal. */
@@ -500,23 +519,25 @@ static void note_skipped(const struct inputs *texts, const struct progress *prog
 void inputs_note(const struct inputs *texts, const struct progress *progress)
 {
     char sentence[2 * PATH_MAX];
-    size_t binary = 0, first = 0;
+    size_t doubtful = 0, first = 0;
+    const char *why = NULL, *here;
     uint64_t bytes = 0;
     struct stat st;
     if (!progress || !progress->note) return;
     for (size_t i = 0; i < texts->count; i++) {
         if (stat(texts->paths[i], &st) == 0) bytes += (uint64_t)st.st_size;
-        if (looks_binary(texts->paths[i]) && !binary++) first = i;
+        if ((here = doubt(texts->paths[i])) && !doubtful++) first = i, why = here;
     }
     if (texts->count > 1) {
         snprintf(sentence, sizeof sentence, "reading %zu files, %s", texts->count, TEXT_BYTES(bytes));
         note(progress, false, sentence);
     }
     if (texts->skipped) note_skipped(texts, progress);
-    if (!binary) return;
-    int used = snprintf(sentence, PATH_MAX, "%s: looks binary, not like text", texts->paths[first]);
-    if (binary > 1)
-        snprintf(sentence + used, PATH_MAX, ", as do %zu more of the %zu files", binary - 1, texts->count);
+    if (!doubtful) return;
+    int used = snprintf(sentence, sizeof sentence, "%s: %s", texts->paths[first], why);
+    if (doubtful > 1)
+        snprintf(sentence + used, sizeof sentence - (size_t)used,
+                 "; %zu more of the %zu files are no UTF-8 either", doubtful - 1, texts->count);
     note(progress, true, sentence);
 }
 

@@ -419,8 +419,10 @@ static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(voi
     snprintf(path, sizeof path, "%s/latin1.txt", folder);
     stage_write(path, "caf\xe9 cr\xe8me, na\xefve", 17);
     struct process *p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, NULL);
-    assert_null(strstr(process_stderr(p), "binary"));
+    assert_null(strstr(process_stderr(p), "looks binary"));
+    assert_non_null(strstr(process_stderr(p), "latin1.txt: is not all UTF-8"));
     assert_non_null(strstr(process_stderr(p), "reading 2 files, "));
+    assert_int_equal(unlink(path), 0);
 
     snprintf(path, sizeof path, "%s/image", folder);
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)(0x80 | (i * i / 7)); /* no NUL */
@@ -440,6 +442,19 @@ static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(voi
     assert_string_equal(all, without); /* its first bytes, the number of tokens */
     p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
     process_expect_sentence(p, "zero bytes: looks binary");
+    static const struct {
+        const char *bytes, *sentence;
+    } others[] = {
+        {"\xFF\xFEg\1r\1", "is UTF-16, and learned byte by byte (convert it: iconv -f UTF-16"},
+        {"\x1F\x8B\x08 packed", "is gzip, and learned byte by byte (add .gz to its name)"},
+        {"\x28\xB5\x2F\xFD packed", "is Zstandard, and learned byte by byte (add .zst"},
+        {"caf\xe9 cr\xe8me, enough of it", "is not all UTF-8, and other bytes are learned as they are (if"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *other = stage_path(s, "other");
+        stage_write(other, others[i].bytes, strlen(others[i].bytes));
+        p = process_run(0, "data", "prepare", other, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+        process_expect_sentence(p, others[i].sentence);
+    }
 
     snprintf(path, sizeof path, "%s/image", folder);
     noise[2999] = '\0'; /* within the first 8,000 bytes */
