@@ -53,7 +53,8 @@ static enum status text_of(const struct json_lines *lines, const char *key, cons
                        "instructions)",
                        lines->path, lines->line, key);
     return err_set(err, STATUS_CORRUPT,
-                   "%s: line %" PRIu64 ": %s \"%.60s\"%s (set data.text_column, or --text-key, to the key of "
+                   "%s: line %" PRIu64
+                   ": %s \"%.60s\"%s (set data.text_column, --text-key or --column to the key of "
                    "the text; the line has %s)",
                    lines->path, lines->line, *out ? "its" : "has no", key, *out ? " is not a string" : "",
                    json_lines_members(lines->object, keys, sizeof keys));

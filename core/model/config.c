@@ -304,7 +304,8 @@ enum status config_read_file(struct config *config, const char *path, struct err
     for (enum ini_line line; !status && (line = ini_next(&ini));)
         if (line == INI_BAD)
             status =
-                err_set(err, STATUS_USAGE, "%s:%d: must be [section], key = value, or a comment after ; or #",
+                err_set(err, STATUS_USAGE,
+                        "%s:%d: must be [section], key = value, or a comment line, which begins with ; or #",
                         path, ini.line);
         else if ((status = read_pair(&r, &ini, err)))
             err_prefix(err, "%s:%d%s", path, ini.line,

@@ -276,7 +276,7 @@ TEST_CASE(lines_that_are_no_documents_are_refused_by_their_number)
         {"{\"text\": \"a\"}\n\nhello\n", "line 3 column"},
         {"{\"text\": \"a\"}\n[1]\n", "line 2: is not an object"},
         {"{\"body\": \"a\", \"id\": 1}\n",
-         "line 1: has no \"text\" (set data.text_column, or --text-key, to the "
+         "line 1: has no \"text\" (set data.text_column, --text-key or --column to the "
          "key of the text; the line has \"body\", \"id\")"},
         {"{}\n", "line 1: has no \"text\""},
         {"{\"text\": \"a\"}\n{\"text\": 7}\n", "line 2: its \"text\" is not a string"},

@@ -54,7 +54,8 @@ static void report_damage(struct doctor *d, const char *run, const char *folder,
                  checkpoint_set_aside(folder);
     run_lock_release(&lock);
     advise(run, whole, aside, remedy);
-    doctor_report_error(d, aside ? REPAIRED : PROBLEM, run, folder, remedy, why);
+    /* without a whole one the run is lost, whatever its folders are called */
+    doctor_report_error(d, aside && whole >= 0 ? REPAIRED : PROBLEM, run, folder, remedy, why);
 }
 
 /* Reads all checkpoints of a run; *newest: the step of the newest folder, -1: there is none. */

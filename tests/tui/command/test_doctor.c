@@ -163,6 +163,7 @@ static void a_removed_file_is_found(void **state)
     for (char *n = strtok(steps, "\n"); n; n = strtok(NULL, "\n"))
         unlink(kept_format("%s/runs/%s/checkpoints/step-%s/checksums", s->home, id, n));
     expect_line(doctor(s, 1), "problem", step, "no checkpoint of the run is whole");
+    expect_line(repair(1), "problem", step, "no checkpoint of the run is whole");
     assert_int_equal(file_remove_tree(kept_format("%s/runs/%s", s->home, id), NULL), STATUS_OK);
     expect_line(doctor(s, 1), "problem", id, "the folder of the run is missing", "delete");
 }
