@@ -129,7 +129,7 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
     snprintf(total, sizeof total, "--train.total_steps=%" PRIu64, 2 * planned);
     snprintf(question, sizeof question,
              done ? "%s has done its %s steps. Train it further, to %s?"
-                  : "Resume %s from its newest checkpoint? It was stopped after %s of %s steps.",
+                  : "Resume %s from its newest checkpoint? It ended after %s of %s steps.",
              run->name, TEXT_NUMBER(done ? planned : steps), TEXT_NUMBER(done ? 2 * planned : planned));
     if (run->status == RUN_PAUSED)
         workbench_say(workbench, "%s is paused: %s lets it continue", run->name,

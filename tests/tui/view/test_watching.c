@@ -493,7 +493,7 @@ TEST_CASE(a_resume_asks_with_steps_as_the_view_writes_them)
     struct workbench *workbench = headless_open(quiet.home, "mortal");
     headless_expect(workbench, 80, 24, 80, "20 / 2,000 steps");
     headless_type(workbench, "r");
-    headless_expect(workbench, 80, 24, 80, "It was stopped after 20 of 2,000 steps.");
+    headless_expect(workbench, 80, 24, 80, "It ended after 20 of 2,000 steps.");
     workbench_close(workbench);
     store_close(quiet.store);
 }
