@@ -110,8 +110,8 @@ static void a_configuration_that_is_none_names_file_and_line(void **state)
 {
     struct stage *s = *state;
     stage_write(s->config, "[train]\nnonsense\n", 17);
-    char *sentence =
-        kept_format("%s:2: must be [section], key = value, or a comment after ; or #", s->config);
+    char *sentence = kept_format(
+        "%s:2: must be [section], key = value, or a comment line, which begins with ; or #", s->config);
     expect_refused(s, 2, "--train.total_steps=3", sentence);
     stage_write(s->config, "\0\1\2\3", 4);
     expect_refused(s, 2, "--train.total_steps=3", "tiny.ini: not a configuration file (it must be INI text)");
