@@ -87,7 +87,7 @@ static void device_describes_itself(void **state)
     assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 3, &device, &err), STATUS_OK);
     cpu_backend()->device_describe(device, &info);
     const char *words = strstr(info.name, ", 3 threads, "); /* before them the processor */
-    assert_true(words && words >= info.name + 3); /* "CPU", if it is not known */
+    assert_true(words && words >= info.name + 3);           /* "CPU", if it is not known */
     for (const char *c = info.name; c < words; c++) assert_true(isprint((unsigned char)*c));
     assert_string_equal(info.short_name, "cpu");
     assert_true(info.total_bytes > 1 << 20);

@@ -30,8 +30,9 @@ int rate_curve_steepest(const struct rate_curve *curve);
 
 /* A rate in two digits. */
 double rate_curve_round(double rate);
-/* The lower of two rates, in two digits: that of the steepest fall, and a tenth of that of the lowest average.
- * Where losses stay flat for long the second alone is ten times too high. NaN: the losses have not fallen. */
+/* The lower of two rates, in two digits: that of the steepest fall, and a tenth of that of the lowest
+ * average. Where losses stay flat for long the second alone is ten times too high. NaN: the losses have not
+ * fallen. */
 double rate_curve_suggestion(const struct rate_curve *curve);
 
 /* A chart that borrows the curve, with the lowest average marked. A rate lies at the step rate_curve_place of

@@ -76,10 +76,11 @@ static void a_mixture_of_compressed_files_takes_two_commands(void **state)
     double both = strtod(stage_query(s, "select val_loss from evals order by step desc limit 1"), NULL);
     assert_true(books > 0 && code > 0 && books != code);
     assert_true(fabs(both - (0.75 * books + 0.25 * code)) < 1e-9 * both);
-    stage_expect(s,
-                 "select count(*) from events where text like 'a mixture: 75 % books (% sequences, % times), 25 % "
-                 "code (% sequences, % times)'",
-                 "1");
+    stage_expect(
+        s,
+        "select count(*) from events where text like 'a mixture: 75 % books (% sequences, % times), 25 % "
+        "code (% sequences, % times)'",
+        "1");
 }
 
 static void a_mixture_resumes_and_forks_bit_for_bit(void **state)
@@ -203,7 +204,8 @@ static void mixtures_that_cannot_be_are_refused(void **state)
     p = process_run(2, "train", s->config, kept_format("--data.train=%s : 0", s->corpus), NULL);
     expect_said(p, "its weight is 0, which is not a number above 0");
     p = process_run(2, "train", s->config, mixture(s, "1", "1e-5"), NULL);
-    expect_said(p, "data.train: the weight of source 2 is 1e-05 of the sum of all weights, less than 1/10000");
+    expect_said(p,
+                "data.train: the weight of source 2 is 1e-05 of the sum of all weights, less than 1/10000");
     p = process_run(2, "train", s->config, mixture(s, "1", "1"), "--eval.batches=1", "--train.batch_size=1",
                     LONG_ENOUGH, NULL);
     expect_said(p, "an evaluation has 1 row, fewer than the 2 sources of validation data");

@@ -452,7 +452,8 @@ static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(voi
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char *other = stage_path(s, "other");
         stage_write(other, others[i].bytes, strlen(others[i].bytes));
-        p = process_run(0, "data", "prepare", other, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+        p = process_run(0, "data", "prepare", other, "-t", "bytes", "-o", token_file, "--progress=none",
+                        NULL);
         process_expect_sentence(p, others[i].sentence);
     }
 
