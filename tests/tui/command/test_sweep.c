@@ -140,7 +140,8 @@ static void a_dry_run_lists_the_runs_and_makes_none(void **state)
     text = process_output("sweep", s->config, OPTIMIZERS, "--train.threads=2", "--dry-run", "--json", NULL);
     assert_non_null(strstr(text, "\"side_by_side\": 1,"));
     text = process_output("sweep", s->config, OPTIMIZERS, "--eval.every=0", "--dry-run", NULL);
-    assert_non_null(strstr(text, "none: every run trains to its end")); /* no run is evaluated before its end */
+    assert_non_null(
+        strstr(text, "none: every run trains to its end")); /* no run is evaluated before its end */
     assert_non_null(strstr(text, "\nrun  optimizer  "));
     assert_int_equal(stage_count_runs(), 1);
     text = process_output("sweep", "show", NULL);
