@@ -7,12 +7,14 @@
 #include <ftw.h>
 #include <libgen.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static enum status io_error(struct err *err, const char *path, const char *what)
@@ -217,6 +219,21 @@ int64_t file_tree_bytes(const char *path, int64_t *alone)
     if (tree) fts_close(tree);
     if (alone) *alone = freed;
     return bytes;
+}
+
+double file_free_bytes(const char *path)
+{
+    struct statvfs disk;
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    int failed = statvfs(folder, &disk);
+    while (failed && errno == ENOENT && strcmp(folder, "/") != 0 && strcmp(folder, ".") != 0) {
+        const char *parent = dirname(folder); /* part of folder, or a constant */
+        memmove(folder, parent, strlen(parent) + 1);
+        failed = statvfs(folder, &disk);
+    }
+    if (failed || disk.f_blocks == 0) return NAN;
+    return (double)disk.f_bavail * (double)disk.f_frsize;
 }
 
 bool file_is_temporary(const char *name)

@@ -72,6 +72,10 @@ enum status file_format_path(char *buf, size_t size, struct err *err, const char
  * NULL): those of them that removing it frees, as no other hard link holds them. 0: there is none. */
 int64_t file_tree_bytes(const char *path, int64_t *alone);
 
+/* The bytes that this user may still write to the disk on which this file or folder is or would be made; NaN:
+ * not known. */
+double file_free_bytes(const char *path);
+
 /* Whether this is the name of a temporary file or folder of anneal's, "NAME.tmp-PID". */
 bool file_is_temporary(const char *name);
 

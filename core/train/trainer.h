@@ -119,6 +119,8 @@ enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, st
 
 const struct plan *trainer_plan(const struct trainer *trainer); /* its input has the model */
 const struct train_state *trainer_state(const struct trainer *trainer);
+/* The bytes of the weights and moments of a checkpoint, which has little else. */
+int64_t trainer_checkpoint_bytes(const struct trainer *trainer);
 /* Writes a sentence about the data for the run's history; "": there is nothing to say. */
 enum { TASK_NOTE_SIZE = 512 };
 void trainer_note(const struct trainer *trainer, char *buf, size_t size);

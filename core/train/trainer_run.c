@@ -292,20 +292,66 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
 
 /* ---- the end ---- */
 
-/* On a full disk the last checkpoint takes the place of older ones: the weights at the end are what the run
- * was for. */
+/* Whether the run is asked to leave; answers orders, of which only `stop` can be carried out now. */
+static bool is_to_leave(struct trainer *t)
+{
+    struct train_observer *o = &t->setup.observer;
+    struct order order;
+    while (o->next_order(o->context, t->state.step, &order)) {
+        if (order.verb == ORDER_STOP) t->facts.leave = true;
+        o->order_done(
+            o->context, order.id, t->state.step,
+            order.verb == ORDER_STOP ? "done" : "refused: training has ended and waits for room on the disk");
+    }
+    if (o->leave(o->context)) t->facts.leave = true;
+    return t->facts.leave;
+}
+
+/* Waits until a checkpoint of `bytes` fits on the disk, so that the weights at the end, which are nowhere
+ * else, are not lost. False: the run is to leave, or there seems to be room, so that waiting would not help.
+ */
+static bool wait_for_room(struct trainer *t, double bytes)
+{
+    enum { ROOM, NO_ROOM, LEAVES } now = NO_ROOM;
+    bool waits = false;
+    while (now == NO_ROOM) {
+        if (t->world->rank == 0) {
+            now = !(file_free_bytes(t->setup.checkpoints) < bytes) ? ROOM : is_to_leave(t) ? LEAVES : NO_ROOM;
+            if (now == NO_ROOM && !waits)
+                trainer_event(
+                    t, "error",
+                    "the disk is full: the weights of step %" PRId64
+                    " are only in memory, and wait until %s are free (make room, and they are saved; "
+                    "to stop the run gives them up)",
+                    t->state.step, TEXT_BYTES(bytes));
+        }
+        world_share(t->world, &now, sizeof now);
+        if (now != NO_ROOM) break;
+        if (!waits) t->setup.observer.paused(t->setup.observer.context, true);
+        waits = true;
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    }
+    if (waits) t->setup.observer.paused(t->setup.observer.context, false);
+    return waits && now == ROOM;
+}
+
+/* On a full disk the last checkpoint takes the place of older ones, or waits for room: the weights at the end
+ * are what the run was for. */
 static enum status save_in_place_of_older(struct trainer *t, struct err *err)
 {
+    double bytes = 1.02 * (double)trainer_checkpoint_bytes(t) + 4194304; /* with its smaller files */
     int64_t removed;
     enum status status = trainer_save_now(t, "last", err);
     while (status == STATUS_IO && (err->system == ENOSPC || err->system == EDQUOT)) {
         removed = t->world->rank ? -1 : checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved);
         world_share(t->world, &removed, sizeof removed);
-        if (removed < 0) break;
-        trainer_event(t, "warning",
-                      "the disk is full: the checkpoint of step %" PRId64
-                      " was removed to make room for the last one",
-                      removed);
+        if (removed >= 0)
+            trainer_event(t, "warning",
+                          "the disk is full: the checkpoint of step %" PRId64
+                          " was removed to make room for the last one",
+                          removed);
+        else if (!wait_for_room(t, bytes))
+            break;
         status = trainer_save_now(t, "last", err);
     }
     return status;

@@ -272,6 +272,20 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
     return report(t, err);
 }
 
+int64_t trainer_checkpoint_bytes(const struct trainer *t)
+{
+    const struct plan *plan = &t->plan;
+    const struct model *model = plan->input.model;
+    bool full = t->setup.config->checkpoint.contents == CONTENTS_FULL;
+    int64_t bytes = (int64_t)(model->elements * sizeof(float));
+    for (enum moment i = 0; i < MOMENT_KINDS; i++)
+        if (full || i == MOMENT_AVERAGE)
+            bytes += (int64_t)(slice_count(plan_with_moment(&plan->input, i)) * sizeof(float));
+    if (model->adapter.rank && model->head.parts == model->embed && !model->embed->frozen)
+        bytes += (int64_t)param_bytes(model->embed); /* once more as head */
+    return model->adapter.rank ? bytes : bytes + (int64_t)plan->category_bytes[PLAN_FROZEN];
+}
+
 void trainer_try_save(struct trainer *t, const char *kind)
 {
     struct err problem = {0};

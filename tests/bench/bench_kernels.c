@@ -5,8 +5,9 @@
  * need, rounded up to a power of two: so an operation in a cache is compared with a copy in that cache;
  *     computing its FLOPs as fast as a product of 2048³ in the same precision.
  *
- * At the end a line for each operation below its aim. `bench_kernels WORD...` chooses: a shape (tiny, small,
- * 124m), a precision (fp32, bf16), or operations whose names contain the word. */
+ * At the end a table of the shares, in Markdown, where (!) marks those below their aims. `bench_kernels
+ * WORD...` chooses: a shape (tiny, small, 124m), a precision (fp32, bf16), or operations whose names contain
+ * the word. */
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
@@ -232,8 +233,8 @@ static void count(struct bench *b, void (*body)(struct bench *))
     b->k = k, b->stream = stream;
 }
 
-/* Prints a line; *below: another one if the operation is below its aim, else "". */
-static void report(struct bench *b, int which, char *below, size_t size)
+/* Prints a line, and returns the share of the limit. */
+static double report(struct bench *b, int which)
 {
     count(b, cases[which].body);
     double bytes = b->bytes, flops = b->flops, seconds = measure(b, cases[which].body);
@@ -244,9 +245,34 @@ static void report(struct bench *b, int which, char *below, size_t size)
     printf("%-28s %9.2f MB %9.3f GFLOP %10.3f ms %4.0f %% of the %s\n", cases[which].name, bytes / 1e6,
            flops / 1e9, 1e3 * seconds, 100 * share, limit);
     fflush(stdout);
-    if (share < cases[which].aim)
-        snprintf(below, size, "%-6s %s  %-28s %4.0f %% of the %s, aim %.0f %%", b->s.name,
-                 precision_name(b->precision), cases[which].name, 100 * share, limit, 100 * cases[which].aim);
+    return share;
+}
+
+/* A row for each operation, a column for each shape and precision; empty where it was not measured (0). */
+static void print_table(double shares[2 * SHAPES][CASES])
+{
+    int below = 0;
+    printf("\n| operation, aim |");
+    for (int i = 0; i < 2 * SHAPES; i++)
+        printf(" %s %s |", shapes[i / 2].name, precision_name(i % 2 ? PRECISION_BF16 : PRECISION_FP32));
+    printf("\n| --- |");
+    for (int i = 0; i < 2 * SHAPES; i++) printf(" --- |");
+    for (int which = 0; which < CASES; which++) {
+        double measured = 0;
+        for (int i = 0; i < 2 * SHAPES; i++) measured += shares[i][which];
+        if (measured == 0) continue;
+        printf("\n| `%s`, %.0f %% |", cases[which].name, 100 * cases[which].aim);
+        for (int i = 0; i < 2 * SHAPES; i++) {
+            bool missed = shares[i][which] < cases[which].aim;
+            if (shares[i][which] > 0) {
+                printf(" %.0f %%%s |", 100 * shares[i][which], missed ? " (!)" : "");
+                below += missed;
+            } else {
+                printf(" |");
+            }
+        }
+    }
+    printf("\n\n%d below their aims\n", below);
 }
 
 /* Whether no word is given, or one is part of the name. */
@@ -307,12 +333,11 @@ static void prepare(struct bench *b)
 int main(int argc, char **argv)
 {
     static struct bench b;
-    static char below[2 * SHAPES * CASES][160];
+    static double shares[2 * SHAPES][CASES];
     struct err err;
     struct device_info info;
     bool shape_chosen[SHAPES] = {0}, precision_chosen[PRECISIONS] = {0};
     const char *threads = getenv("OMP_NUM_THREADS");
-    int count = 0;
     second_start(argv); /* as anneal does: threads that sleep between operations */
     choose(argv + (argc > 0), shape_chosen, precision_chosen);
     b.k = cpu_backend(), b.threads = threads && atoi(threads) > 0 ? atoi(threads) : omp_get_max_threads();
@@ -334,12 +359,10 @@ int main(int argc, char **argv)
                b.product_rate / 1e9);
         for (int which = 0; which < CASES; which++) {
             if (!has_word(cases[which].name, argv + 1)) continue;
-            report(&b, which, below[count], sizeof below[count]);
-            count += below[count][0] != '\0';
+            shares[i][which] = report(&b, which);
         }
         b.k->stream_close(b.stream);
     }
-    printf("\n%d below their aim\n", count);
-    for (int i = 0; i < count; i++) printf("%s\n", below[i]);
+    print_table(shares);
     return 0;
 }

@@ -3,32 +3,16 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <sys/statvfs.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/train/early.h"
 
-static int64_t bytes_of_one(const struct config *c, const struct plan *plan)
-{
-    const struct model *model = plan->input.model;
-    bool full = c->checkpoint.contents == CONTENTS_FULL;
-    int64_t bytes = (int64_t)(model->elements * sizeof(float));
-    for (enum moment i = 0; i < MOMENT_KINDS; i++)
-        if (full || i == MOMENT_AVERAGE)
-            bytes += (int64_t)(slice_count(plan_with_moment(&plan->input, i)) * sizeof(float));
-    if (model->adapter.rank && model->head.parts == model->embed && !model->embed->frozen)
-        bytes += (int64_t)param_bytes(model->embed); /* once more as head */
-    return model->adapter.rank ? bytes : bytes + (int64_t)plan->category_bytes[PLAN_FROZEN];
-}
-
 static double free_below(const char *home)
 {
     char runs[PATH_MAX];
-    struct statvfs disk;
     if (file_format_path(runs, sizeof runs, NULL, "%s/runs", home)) return NAN;
-    if (statvfs(runs, &disk) != 0 && statvfs(home, &disk) != 0) return NAN;
-    return (double)disk.f_bavail * (double)disk.f_frsize;
+    return file_free_bytes(runs);
 }
 
 struct disk_need disk_need_of(const struct training_session *s)
@@ -36,7 +20,7 @@ struct disk_need disk_need_of(const struct training_session *s)
     const struct config *c = &s->config;
     int64_t steps = c->train.total_steps, every = c->eval.every;
     bool validates = trainer_sequences(s->trainer, TASK_VALIDATION) > 0;
-    struct disk_need need = {.checkpoint_bytes = bytes_of_one(c, trainer_plan(s->trainer))};
+    struct disk_need need = {.checkpoint_bytes = trainer_checkpoint_bytes(s->trainer)};
     /* evaluations each `every` steps, early, and once at the end */
     if (validates) need.evaluations = every ? (steps + every - 1) / every : 1;
     if (validates) need.evaluations += early_count(c->eval.early, every, steps);
@@ -60,4 +44,15 @@ bool disk_need_warning(const struct training_session *s, char *buf, size_t size)
         TEXT_BYTES(fmin(need.bytes, 1e18)), TEXT_BYTES(need.checkpoint_bytes),
         (long long)s->config.checkpoint.keep, TEXT_BYTES(need.free), s->home, TEXT_PROGRAM);
     return true;
+}
+
+enum status disk_need_check(const struct training_session *s, struct err *err)
+{
+    struct disk_need need = disk_need_of(s);
+    if (need.held > 0 || !((double)need.checkpoint_bytes > need.free)) return STATUS_OK;
+    return err_set(
+        err, STATUS_IO,
+        "the disk has no room for a checkpoint: it takes %s, and %s are free below %.200s (`%s clean` "
+        "frees space; ANNEAL_HOME may be a folder on another disk)",
+        TEXT_BYTES(need.checkpoint_bytes), TEXT_BYTES(need.free), s->home, TEXT_PROGRAM);
 }

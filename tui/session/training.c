@@ -449,6 +449,7 @@ enum status training_start(const struct training_options *options, struct err *e
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status)
         status = prepare(&s, options->fork ? training_open_forked : training_session_open_trainer, err);
+    if (!status && !options->probe) status = disk_need_check(&s, err);
     if (!status && interrupt_requested())
         status = err_set(err, STATUS_INTERRUPTED, "interrupted before the run was made");
     if (!status && !(status = create_run(&s, err))) {

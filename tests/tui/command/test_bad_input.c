@@ -349,17 +349,51 @@ static void a_full_disk_refuses_a_run_and_loses_none(void **state)
     assert_non_null(strstr(output, "steps.csv: cannot write: No space left on device"));
 }
 
-static void a_disk_that_fills_while_training_fails_the_run_with_a_reason(void **state)
+static void a_disk_without_room_for_one_checkpoint_refuses_a_run(void **state)
 {
     struct stage *s = *state;
-    /* room for the store, not for a checkpoint: that one alone is larger than the disk */
     struct process *p = run_on_small_disk(
         s, "3m",
         "\"$0\" train \"$2\" --name big --model.hidden_dim=256 --progress=none; echo \"train $?\"\n"
-        "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n"
-        "find \"$1\" -name '*.tmp*' | wc -l\n");
+        "\"$0\" runs --json | grep -c '\"id\"'\n");
+    process_expect(1, p); /* of grep */
+    assert_string_equal(process_stdout(p), "train 1\n0\n");
+    process_expect_sentence(p, "the disk has no room for a checkpoint: it takes ");
+}
+
+/* Trains on a disk that fills while the run is paused, but for room for its records, and does what `then`
+ * says. */
+static struct process *train_until_the_disk_is_full(const struct stage *s, const char *then)
+{
+    return run_on_small_disk(
+        s, "24m",
+        kept_format(
+            "\"$0\" train \"$2\" --name big --model.hidden_dim=256 --train.total_steps=100 --eval.every=0 "
+            "--sample.every=0 --checkpoint.every=0 --progress=none & until \"$0\" order big pause --wait > "
+            "/dev/null; do "
+            "sleep 0.1; done\n"
+            "head -c 1m /dev/zero > \"$1/rest\"; head -c 40m /dev/zero > \"$1/fill\"; rm \"$1/rest\"\n"
+            "\"$0\" order big continue --wait > /dev/null\n"
+            "until \"$0\" show big | grep -q 'the disk is full'; do sleep 0.1; done\n"
+            "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n%s\n"
+            "wait $!; echo \"train $?\"; ls \"$1\"/runs/*big/checkpoints\n"
+            "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n",
+            then));
+}
+
+static void the_last_weights_wait_for_room_on_a_full_disk(void **state)
+{
+    struct process *p = train_until_the_disk_is_full(*state, "rm \"$1/fill\"");
     process_expect(0, p);
-    assert_string_equal(process_stdout(p), "train 1\n\"status\": \"failed\"\n0\n");
+    assert_string_equal(process_stdout(p),
+                        "\"status\": \"paused\"\ntrain 0\nstep-100\n\"status\": \"finished\"\n");
+}
+
+static void a_run_that_waits_for_room_can_be_stopped(void **state)
+{
+    struct process *p = train_until_the_disk_is_full(*state, "\"$0\" order big stop > /dev/null");
+    process_expect(0, p);
+    assert_string_equal(process_stdout(p), "\"status\": \"paused\"\ntrain 1\n\"status\": \"failed\"\n");
     assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step "));
     assert_non_null(strstr(process_stderr(p), "No space left on device (make room on the disk, then train "));
 }
@@ -531,7 +565,9 @@ int main(void)
         STAGE_TEST(a_read_only_disk_says_so),
         STAGE_TEST(an_archive_on_a_read_only_disk_can_be_looked_at),
         STAGE_TEST(a_full_disk_refuses_a_run_and_loses_none),
-        STAGE_TEST(a_disk_that_fills_while_training_fails_the_run_with_a_reason),
+        STAGE_TEST(a_disk_without_room_for_one_checkpoint_refuses_a_run),
+        STAGE_TEST(the_last_weights_wait_for_room_on_a_full_disk),
+        STAGE_TEST(a_run_that_waits_for_room_can_be_stopped),
         STAGE_TEST(a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkpoint),
         STAGE_TEST(a_file_size_limit_is_an_error_not_a_death),
         STAGE_TEST(the_workbench_without_a_terminal_says_what_prints_the_same),
