@@ -58,12 +58,14 @@ static void close_session(struct training_session *s)
     arena_release(&s->recalled_memory);
 }
 
-/* Adds the remedy where the data of a resumed or forked run are no longer where they were. */
-static enum status add_hint_of_moved(const struct training_session *s, const char *key, struct err *err)
+/* Names the key whose data are missing, and for a resumed or forked run the remedy. */
+static enum status name_missing_data(const struct training_session *s, const char *key, struct err *err)
 {
-    struct err why = *err;
     bool forked = s->options->fork != NULL;
-    if (why.status != STATUS_NOT_FOUND || !(forked || s->id[0])) return why.status;
+    if (err->status != STATUS_NOT_FOUND) return err->status;
+    err_prefix(err, "%s", key);
+    struct err why = *err;
+    if (!forked && !s->id[0]) return why.status;
     return err_set(err, why.status, "%.300s; if it was moved: %s %s %s --%s=PATH", why.text, TEXT_PROGRAM,
                    forked ? "fork" : "resume", forked ? s->options->fork->run : s->id, key);
 }
@@ -82,7 +84,7 @@ static enum status open_corpus(struct training_session *s, struct err *err)
                        "model.from = %.200s: has no tokenizer.json, and the model knows no other tokens than "
                        "those of its own tokenizer (copy the file there, or name it: data.tokenizer)",
                        s->weights);
-    return status ? add_hint_of_moved(s, moved, err) : STATUS_OK;
+    return status ? name_missing_data(s, moved, err) : STATUS_OK;
 }
 
 /* Takes the lock of run `id`, and finds its folders. */

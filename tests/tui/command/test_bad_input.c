@@ -31,7 +31,8 @@ static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
 {
     struct stage *s = *state;
     expect_refused(s, 1, "--data.train=/nowhere/text.txt",
-                   "/nowhere/text.txt: no such file, folder or recipe (");
+                   "data.train: /nowhere/text.txt: no such file, folder or recipe (");
+    expect_refused(s, 1, "--data.val=/nowhere/text.txt", "data.val: /nowhere/text.txt: no such file");
     expect_refused(s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
 }
 

@@ -146,6 +146,18 @@ static void a_stop_text_that_never_comes_leaves_the_other_ends(void **state)
     assert_in_range(strlen(process_stdout(p)), 1, 2);
 }
 
+static void a_text_longer_than_the_model_reads_is_told(void **state)
+{
+    struct scene *s = *state;
+    struct process *p =
+        process_expect(0, process_start("generate", s->model, "--prompt=the", "--max-tokens=61", NULL));
+    assert_string_equal(process_stderr(p), ""); /* 64 in all */
+    p = process_expect(0, process_start("generate", s->model, "--prompt=the", "--max-tokens=62", NULL));
+    assert_string_equal(process_stderr(p),
+                        "anneal: with the prompt it has 65 tokens; the model has seen the last 64 of "
+                        "them at a time\n");
+}
+
 static void a_model_without_a_tokenizer_says_so(void **state)
 {
     struct scene *s = *state;
@@ -213,6 +225,7 @@ int main(void)
         TEST(an_empty_prompt_is_said_to_be_one),
         TEST(a_limit_of_no_token_is_refused),
         TEST(a_stop_text_that_never_comes_leaves_the_other_ends),
+        TEST(a_text_longer_than_the_model_reads_is_told),
         TEST(a_model_without_a_tokenizer_says_so),
         TEST(a_template_that_fails_is_named_with_its_line),
         TEST(adapters_alone_are_no_model),
