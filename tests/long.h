@@ -10,4 +10,11 @@ static inline int long_or(int all, int some)
     return wish && *wish ? all : some;
 }
 
+/* How many processes to kill: ANNEAL_TEST_KILLS says it for a night of them. */
+static inline int long_kills(int all, int some)
+{
+    const char *asked = getenv("ANNEAL_TEST_KILLS");
+    return asked && *asked ? atoi(asked) : long_or(all, some);
+}
+
 #endif

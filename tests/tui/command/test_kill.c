@@ -1,7 +1,8 @@
-/* SIGKILL at any moment: a trainer is killed two hundred times, anywhere between its first line and its last,
- * many times inside a save; each time its files must be whole and a resume must continue from the newest
- * checkpoint, or from the beginning without one. All records of all these trainers must equal those of a run
- * that was never killed, bit for bit.
+/* SIGKILL at any moment: a trainer is killed forty times (in the long tests two hundred, with
+ * ANNEAL_TEST_KILLS=500 as many), anywhere between its first line and its last, many times inside a save;
+ * each time its files must be whole and a resume must continue from the newest checkpoint, or from the
+ * beginning without one. All records of all these trainers must equal those of a run that was never killed,
+ * bit for bit.
  *
  * The moments are drawn from a fixed seed as a number of progress lines; where exactly the signal lands then
  * is the scheduler's choice, and any is as good. */
@@ -121,7 +122,7 @@ static void finish(struct stage *s, const char *name, const struct history *whol
 static void a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time(void **state)
 {
     struct stage *s = *state;
-    int most = long_or(200, 40), kills = 0, finished = 0, runs = 0, half_saves = 0;
+    int most = long_kills(200, 40), kills = 0, finished = 0, runs = 0, half_saves = 0;
     char name[16];
     process_run(0, "train", s->config, "--name", "whole", "--progress=none", SETTINGS, "--checkpoint.every=0",
                 "--eval.every=0", NULL);

@@ -2,8 +2,7 @@
  * one sentence names the rank, and the run goes on from its last checkpoint. A slow rank is named, too.
  * Skipped where there is no MPI.
  *
- * ANNEAL_TEST_KILLS=50 kills that many ranks, at random moments, and lets each of them hang; the long tests
- * kill ten. */
+ * The long tests kill ten, at random moments, and let each rank hang. ANNEAL_TEST_KILLS=500 kills as many. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "tests/cmocka.h"
 #include "tests/kept.h"
+#include "tests/long.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -20,8 +20,7 @@ enum { RANKS = 3 };
 /* How many ranks to kill, at random moments; 0: nobody asked for more than the usual ones. */
 static int kills_asked(void)
 {
-    const char *asked = getenv("ANNEAL_TEST_KILLS"), *longer = getenv("ANNEAL_TEST_LONG");
-    return asked ? atoi(asked) : longer && *longer ? 10 : 0;
+    return long_kills(10, 0);
 }
 
 static struct process *start(const struct stage *s, const char *steps, const char *timeout)
