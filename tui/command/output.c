@@ -14,7 +14,7 @@
 
 #include "core/base/text.h"
 
-enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 4096 };
+enum { GAP = 2, FIRST_LEAST = 24, TITLE_MOST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 4096 };
 
 void output_say(const char *format, ...)
 {
@@ -58,7 +58,9 @@ static bool add_column(struct table *table, const char *title)
     void *columns = table->columns;
     struct table_column *added = arena_grow(&table->arena, &columns, table->column_count, sizeof *added);
     if (!added) return false;
-    *added = (struct table_column){text, right, glyph_text_width(text)};
+    int width = glyph_text_width(text);
+    *added =
+        (struct table_column){text, right, width < TITLE_MOST ? width : TITLE_MOST}; /* longer ones are cut */
     table->columns = columns;
     table->column_count++;
     return true;
