@@ -124,7 +124,10 @@ static enum status parse_value(void *record, const struct key *key, const char *
         break;
     case KIND_TEXT:
         good = strlen(value) < key->size && !strchr(value, '\n');
-        snprintf(wanted, sizeof wanted, "one line of less than %zu bytes", key->size);
+        snprintf(wanted, sizeof wanted, "one line of less than %zu bytes%s", key->size,
+                 strcmp(full, "data.train") == 0 || strcmp(full, "data.val") == 0
+                     ? " (a folder, or a pattern such as books/*.txt, names many files)"
+                     : "");
         break;
     case KIND_CHOICE:
         snprintf(wanted, sizeof wanted, "one of %s", key->list);

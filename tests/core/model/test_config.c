@@ -285,6 +285,10 @@ TEST_CASE(a_text_that_is_too_long_is_refused_whole)
     assert_int_equal(config_read_word(&config, word, &err), STATUS_USAGE);
     expect_text(&err, "one line of less than 1024 bytes");
     assert_int_equal(strlen(config.sample.prompt), CONFIG_TEXT_MAX - 1);
+    char files[sizeof word] = "data.val=";
+    memset(files + strlen(files), 'a', CONFIG_TEXT_MAX);
+    assert_int_equal(config_read_word(&config, files, &err), STATUS_USAGE);
+    expect_text(&err, "1024 bytes (a folder, or a pattern such as books/*.txt, names many files)");
 }
 
 TEST_CASE(a_word_without_a_value_says_how_it_should_look)
