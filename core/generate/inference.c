@@ -6,6 +6,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/base/sort.h"
 
 void inference_begin(struct inference *i, int64_t prompt_tokens)
 {
@@ -24,12 +25,6 @@ enum status inference_token(struct inference *i, struct err *err)
     return STATUS_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* The nearest-rank percentile of `n` sorted values; NaN if there are none. */
 static double percentile(const double *sorted, size_t n, double share)
 {
@@ -42,7 +37,7 @@ struct inference_record inference_measure(struct inference *i)
 {
     double first = i->count ? i->latencies[0] : NAN, rest = i->newest - i->started - first;
     size_t later = i->count ? i->count - 1 : 0; /* the first token belongs to the prompt */
-    if (later) qsort(i->latencies + 1, later, sizeof *i->latencies, ascending);
+    if (later) sort_doubles(i->latencies + 1, later);
     return (struct inference_record){.prompt_tokens = i->prompt_tokens,
                                      .new_tokens = (int64_t)i->count,
                                      .time_to_first_token_ms = 1e3 * first,

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sort.h"
 #include "core/base/text.h"
 
 enum {
@@ -38,18 +38,12 @@ static void report(struct health *h, int64_t step, const char *level, const char
     TEXT_FORMAT(event->text, format);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of n values, n from 1 to HEALTH_WINDOW, none of them NaN. */
 static double median(const double *values, int n)
 {
     double v[HEALTH_WINDOW];
     memcpy(v, values, (size_t)n * sizeof *v);
-    qsort(v, (size_t)n, sizeof *v, ascending);
+    sort_doubles(v, (size_t)n);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 

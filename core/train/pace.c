@@ -1,7 +1,7 @@
 /* See pace.h. */
 #include "core/train/pace.h"
 
-#include <stdlib.h>
+#include "core/base/sort.h"
 
 static const double EVEN = 1.25; /* times the median */
 
@@ -35,17 +35,11 @@ struct rank_record paces_report(struct paces *paces, int rank, const struct pace
     return record;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int paces_judge(struct paces *paces, double *times)
 {
     int found = -1, n = paces->ranks;
     for (int r = 0; r < n; r++) paces->sorted[r] = paces->of[r].computing;
-    qsort(paces->sorted, (size_t)n, sizeof *paces->sorted, ascending);
+    sort_doubles(paces->sorted, (size_t)n);
     double median = paces->sorted[(n - 1) / 2];
     for (int r = 0; r < n; r++) {
         struct pace_history *h = &paces->of[r];

@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/half.h"
 #include "core/base/philox.h"
+#include "core/base/sort.h"
 #include "core/model/config.h"
 #include "core/model/trainable.h"
 #include "core/train/optimizer.h"
@@ -132,15 +133,9 @@ static double time_gemm(struct bench *b)
     return 2.0 * n * n * n / (clock_monotonic() - start);
 }
 
-static int ascending(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static double sorted_median(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof *values, ascending);
+    sort_doubles(values, (size_t)count);
     return values[count / 2];
 }
 
