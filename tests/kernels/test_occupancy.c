@@ -99,7 +99,7 @@ static void compare(const struct chip_facts *chip, int threads, int registers, i
                                            .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
                                            .maxDynamicSharedSizeBytes = (size_t)shared,
                                            .numBlockBarriers = 1};
-    struct cudaOccResult theirs;
+    struct cudaOccResult theirs = {0};
     struct occupancy ours;
     struct kernel_launch launch = of_block(threads, registers, shared);
     assert_int_equal(cudaOccMaxActiveBlocksPerMultiprocessor(&theirs, &properties, &kernel, &state, threads,
