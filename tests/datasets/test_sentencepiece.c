@@ -1,5 +1,6 @@
 /* SentencePiece-like tokenizers, the flags of added tokens, and the tokens around a prompt: the same as
  * Hugging Face's library has, on any text. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 
@@ -225,6 +226,19 @@ TEST_CASE(checksums_see_every_rule_of_encoding)
     tokenizer_close(tokenizer);
 }
 
+/* Token files of earlier versions hold these. */
+TEST_CASE(checksums_are_those_of_earlier_versions)
+{
+    static const uint64_t were[FIXTURES] = {0x88AF720EC52FB01A, 0xC2EE53C441FFEA50, 0x12D78A0D2F2EC8DA,
+                                            0x750B64E428DF9E1E, 0x7340B291E0199AD8, 0x90D0E723F94F4CDD};
+    for (int t = 0; t < FIXTURES; t++) {
+        struct tokenizer *tokenizer = open_fixture(names[t]);
+        if (tokenizer_checksum(tokenizer) != were[t])
+            fail_msg("%s: 0x%016" PRIX64, names[t], tokenizer_checksum(tokenizer));
+        tokenizer_close(tokenizer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_long_text_without_spaces_takes_no_quadratic_time),
         cmocka_unit_test(saving_keeps_the_file_word_for_word),
         cmocka_unit_test(checksums_see_every_rule_of_encoding),
+        cmocka_unit_test(checksums_are_those_of_earlier_versions),
     };
     return cmocka_run_group_tests_name("sentencepiece", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* Tokenizers on text: bytes and BPE, the same ids as Hugging Face's library, and no byte ever lost. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 
@@ -295,6 +296,51 @@ TEST_CASE(checksums_tell_tokenizers_apart_but_not_their_spelling)
     tokenizer_close(again);
 }
 
+/* Token files of earlier versions hold these. */
+TEST_CASE(checksums_are_those_of_earlier_versions)
+{
+    static const struct {
+        const char *name;
+        uint64_t checksum;
+    } cases[] = {{"ours.json", 0x2D98AD430BC14D4C},
+                 {"llama_style.json", 0x9BCB96A9AA35419E},
+                 {"qwen_style.json", 0x7760A38B54EC0E80}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tokenizer *tokenizer = open_fixture(cases[i].name);
+        if (tokenizer_checksum(tokenizer) != cases[i].checksum)
+            fail_msg("%s: 0x%016" PRIX64, cases[i].name, tokenizer_checksum(tokenizer));
+        tokenizer_close(tokenizer);
+    }
+}
+
+/* Tokens for the 256 bytes, but with rules of their own: not "bytes", which has none. */
+TEST_CASE(bytes_with_a_rule_are_not_bytes)
+{
+    static const char *const changes[][2] = {
+        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}"},
+        {"\"added_tokens\": []",
+         "\"added_tokens\": [{\"id\": 256, \"content\": \"<s>\", \"special\": true}]"},
+    };
+    struct err err = {0};
+    struct tokenizer *bytes = NULL;
+    assert_ok(tokenizer_open_bytes(&bytes, &err), &err);
+    assert_ok(tokenizer_save_json(bytes, scratch_path("bytes.json"), &err), &err);
+    char *text = scratch_read(scratch_path("bytes.json"), NULL);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct tokenizer *other = NULL;
+        char *at = strstr(text, changes[i][0]), *changed = NULL;
+        if (!at) fail_msg("%s: %.300s", changes[i][0], text);
+        assert_true(asprintf(&changed, "%.*s%s%s", (int)(at - text), text, changes[i][1],
+                             at + strlen(changes[i][0])) > 0);
+        assert_ok(tokenizer_parse_json(changed, strlen(changed), "changed", &other, &err), &err);
+        assert_string_not_equal(tokenizer_kind(other), tokenizer_kind(bytes));
+        tokenizer_close(other);
+        free(changed);
+    }
+    free(text);
+    tokenizer_close(bytes);
+}
+
 TEST_CASE(saving_and_opening_again_keeps_everything)
 {
     static const char *const names[] = {"ours.json", "llama_style.json", "qwen_style.json"};
@@ -439,6 +485,8 @@ int main(void)
         cmocka_unit_test(a_stream_gives_the_same_ids_and_can_be_stopped),
         cmocka_unit_test(a_long_piece_without_spaces_is_no_trouble),
         cmocka_unit_test(checksums_tell_tokenizers_apart_but_not_their_spelling),
+        cmocka_unit_test(checksums_are_those_of_earlier_versions),
+        cmocka_unit_test(bytes_with_a_rule_are_not_bytes),
         cmocka_unit_test(saving_and_opening_again_keeps_everything),
         cmocka_unit_test(stages_split_the_pieces_of_the_stage_before),
         cmocka_unit_test(characters_up_to_unicode_16_split_as_hugging_face_splits_them),

@@ -507,35 +507,6 @@ TEST_CASE(a_damaged_stored_configuration_is_an_error)
     assert_int_not_equal(config_read_effective(&config, text, "run 7", &err), STATUS_OK);
 }
 
-TEST_CASE(first_weights_that_are_loaded_cannot_be_zero)
-{
-    struct config config;
-    char warnings[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
-    config_init(&config);
-    finish(&config);
-    set(&config, "model.zero_outputs=true");
-    assert_int_equal(config_warnings(&config, warnings), 0);
-    set(&config, "model.from=somewhere");
-    assert_int_equal(config_warnings(&config, warnings), 1);
-    assert_non_null(strstr(warnings[0], "model.zero_outputs has no effect with model.from"));
-}
-
-TEST_CASE(a_warm_up_and_a_decay_that_overlap_are_pointed_out)
-{
-    struct config config;
-    char warnings[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
-    config_init(&config);
-    set(&config, "train.schedule=wsd");
-    set(&config, "train.total_steps=40");
-    set(&config, "train.warmup_steps=20");
-    set(&config, "train.decay_steps=20");
-    finish(&config);
-    assert_int_equal(config_warnings(&config, warnings), 0);
-    set(&config, "train.decay_steps=21");
-    assert_int_equal(config_warnings(&config, warnings), 1);
-    assert_non_null(strstr(warnings[0], "train.decay_steps = 21 are together longer than the run of 40"));
-}
-
 TEST_CASE(the_help_lists_every_key)
 {
     char *text = NULL;
@@ -590,8 +561,6 @@ int main(void)
         cmocka_unit_test(the_effective_configuration_reads_back_equal),
         cmocka_unit_test(texts_that_ini_would_mangle_read_back_equal),
         cmocka_unit_test(a_damaged_stored_configuration_is_an_error),
-        cmocka_unit_test(first_weights_that_are_loaded_cannot_be_zero),
-        cmocka_unit_test(a_warm_up_and_a_decay_that_overlap_are_pointed_out),
         cmocka_unit_test(the_help_lists_every_key),
         cmocka_unit_test(an_unknown_key_has_no_value),
     };

@@ -252,6 +252,9 @@ static void what_is_wrong_gets_one_sentence(void **state)
     process_expect_sentence(process_run(2, "generate", "abc", NULL), "is a classifier");
     process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--conversations", NULL),
                             "is a classifier");
+    process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--padding=0", NULL),
+                            "is a classifier");
+    process_expect_sentence(process_run(2, "evaluate", "abc", "--tasks", path, NULL), "is a classifier");
     process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--label-column=kind", NULL),
                             "\"id\", \"text\", \"label\"");
     process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--label-column=id", NULL),

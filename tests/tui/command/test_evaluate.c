@@ -214,8 +214,13 @@ static void questions_that_cannot_be_answered_are_a_sentence(void **state)
     process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, NULL), "has no question");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--data", s->corpus, NULL),
                             "needs --data DATA or --tasks FILE, not both");
-    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--batches=1", NULL),
-                            "do not go with --tasks");
+    static const char *const of_data[] = {"--batches=1", "--seq-len=8", "--padding=0", "--conversations"};
+    for (int i = 0; i < 4; i++)
+        process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, of_data[i], NULL),
+                                "do not go with --tasks");
+    process_expect_sentence(
+        process_run(2, "evaluate", "mine", "--data", s->corpus, "--label-column=kind", NULL),
+        "is a language model; --label-column is for classifiers");
     struct model_choice choice = {.doing = "evaluating", .source = "mine", .step = -1};
     enum allocator_kind kind;
     struct err err = {0};
