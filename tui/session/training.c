@@ -63,7 +63,7 @@ static enum status name_missing_data(const struct training_session *s, const cha
 {
     bool forked = s->options->fork != NULL;
     if (err->status != STATUS_NOT_FOUND) return err->status;
-    err_prefix(err, "%s", key);
+    err_prefix(err, "%s%s", key, strstr(err->text, " #") ? " (a comment after a value begins with ;)" : "");
     struct err why = *err;
     if (!forked && !s->id[0]) return why.status;
     return err_set(err, why.status, "%.300s; if it was moved: %s %s %s --%s=PATH", why.text, TEXT_PROGRAM,

@@ -33,6 +33,9 @@ static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
     expect_refused(s, 1, "--data.train=/nowhere/text.txt",
                    "data.train: /nowhere/text.txt: no such file, folder or recipe (");
     expect_refused(s, 1, "--data.val=/nowhere/text.txt", "data.val: /nowhere/text.txt: no such file");
+    expect_refused(
+        s, 1, "--data.train=/nowhere/text.txt # mine",
+        "data.train (a comment after a value begins with ;): /nowhere/text.txt # mine: no such file");
     expect_refused(s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
 }
 
