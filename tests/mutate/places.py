@@ -22,7 +22,7 @@ BODIES = {"CompoundStmt": slice(None), "IfStmt": slice(1, None), "ForStmt": slic
 IMPURE = {"CallExpr", "CompoundAssignOperator", "StmtExpr", "AtomicExpr"}
 # Without these calls only a sanitizer sees a difference: what is freed, closed and unlocked.
 UNSEEN = re.compile(r"free|release|close|destroy|decref|lock|assert|^va_|abort|fetch|^pthread_.*_init$")
-SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|.*(alloc|fetch)")  # allocations multiply
+SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|slice_common$|.*(alloc|fetch)")  # allocations multiply
 NO_MEMORY = re.compile(r"alloc\w*\(|err_no_memory\(")  # no test can make a small allocation fail
 
 

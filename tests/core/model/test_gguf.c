@@ -400,7 +400,8 @@ TEST_CASE(tokens_merges_special_tokens_and_the_chat_template_are_written)
     json_t *json = json_load_file("tests/fixtures/tokenizer/llama_style.json", 0, NULL), *model, *id;
     const char *text;
     char *folder = folder_with("tests/fixtures/tokenizer/llama_style.json");
-    put(folder, "generation_config.json", "{\"bos_token_id\": 451, \"eos_token_id\": [452, 453, 454]}");
+    put(folder, "generation_config.json",
+        "{\"bos_token_id\": 451, \"eos_token_id\": [452, 453, 454], \"pad_token_id\": 0}");
     put(folder, "chat_template.jinja", "{{ messages }}");
     open_export(&g, folder, GGUF_F32);
     model = json_object_get(json, "model");
@@ -435,6 +436,7 @@ TEST_CASE(tokens_merges_special_tokens_and_the_chat_template_are_written)
     assert_int_equal(number(&g, "tokenizer.ggml.eos_token_id"), 452);
     assert_int_equal(number(&g, "tokenizer.ggml.eot_token_id"), 453);
     assert_int_equal(number(&g, "tokenizer.ggml.eom_token_id"), 454);
+    assert_int_equal(number(&g, "tokenizer.ggml.padding_token_id"), 0);
     expect_key(&g, "tokenizer.chat_template", "{{ messages }}");
     json_decref(json);
     file_map_close(&g.map);
