@@ -232,6 +232,8 @@ TEST_CASE(a_foreign_tokenizer_is_described_and_begins_a_prompt)
     assert_run(RUN("", "tokenizer", "info", llama2), 0, "normalizer         Prepend, Replace\n", "");
     assert_run(RUN("", "tokenizer", "info", llama2), 0, "byte_fallback      yes\n", "");
     assert_run(RUN("", "tokenizer", "info", llama2), 0, "prefix_space       always\n", "");
+    assert_run(RUN("", "tokenizer", "info", TOKENIZER_FIXTURES "partial_style.json"), 0,
+               "prefix_space       never\n", "");
     assert_run(RUN("", "tokenizer", "info", llama2), 0, "before_prompt      1 (<s>)\n", "");
     assert_run(RUN("", "tokenizer", "info", flags, "--json"), 0, "\"after_prompt\": [381]", "");
     assert_run(RUN("", "tokenizer", "info", TOKENIZER_FIXTURES "mistral_style.json"), 0,

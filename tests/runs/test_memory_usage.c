@@ -52,6 +52,33 @@ TEST_CASE(the_newest_record_of_the_newest_segment_counts)
     arena_release(&arena);
 }
 
+/* As an import of a CSV may leave them. */
+TEST_CASE(bytes_that_a_record_lacks_count_as_none)
+{
+    char home[1024], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena = {0};
+    store_fixture_home("lacking", home, sizeof home);
+    store_fixture_run(home, "imported", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    writer_memory(writer, &(struct memory_record){9, "weights", MIB, MIB, MIB});
+    assert_int_equal(writer_close(writer, RUN_STOPPED, "", &err), STATUS_OK);
+    static const char *const columns[] = {"planned_bytes", "live_bytes", "peak_bytes"};
+    for (int lacks = 0; lacks < 3; lacks++) {
+        char sql[120];
+        snprintf(sql, sizeof sql, "update memory set %s = null", columns[lacks]);
+        store_fixture_sql(home, sql);
+        struct store *store = store_fixture_open(home);
+        struct memory_usage usage = read_usage(store, id, &arena);
+        const struct memory_record *weights = category(&usage, "weights");
+        assert_int_equal(weights->planned_bytes, 0);
+        assert_int_equal(weights->live_bytes, lacks < 1 ? MIB : 0);
+        assert_int_equal(weights->peak_bytes, lacks < 2 ? MIB : 0);
+        store_close(store);
+    }
+    arena_release(&arena);
+}
+
 TEST_CASE(the_last_look_at_the_device_keeps_what_is_unknown_unknown)
 {
     char home[1024], id[RUN_ID_MAX];
@@ -159,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_record_of_the_newest_segment_counts),
+        cmocka_unit_test(bytes_that_a_record_lacks_count_as_none),
         cmocka_unit_test(the_last_look_at_the_device_keeps_what_is_unknown_unknown),
         cmocka_unit_test(others_are_all_but_the_runs_own_process_the_largest_first),
         cmocka_unit_test(holders_are_those_of_the_same_device_by_their_runs_names),

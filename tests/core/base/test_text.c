@@ -163,6 +163,17 @@ TEST_CASE(the_program_is_named_as_it_was_called)
     program_invocation_name = called;
 }
 
+TEST_CASE(a_plain_name_is_safe_in_any_folder)
+{
+    char buf[16];
+    assert_string_equal(text_plain_name("a-1.b", 5, buf, sizeof buf), "a-1.b");
+    assert_string_equal(text_plain_name(".hidden", 7, buf, sizeof buf), "_hidden");
+    assert_string_equal(text_plain_name("../a b", 6, buf, sizeof buf), "_._a_b");
+    assert_string_equal(text_plain_name("\xC3\xA4", 2, buf, sizeof buf), "__");
+    assert_string_equal(text_plain_name("0123456789abcdefgh", 18, buf, sizeof buf), "0123456789abcde");
+    assert_string_equal(text_plain_name("", 0, buf, sizeof buf), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_line_has_no_breaks),
         cmocka_unit_test(a_word_is_quoted_where_a_shell_needs_it),
         cmocka_unit_test(the_program_is_named_as_it_was_called),
+        cmocka_unit_test(a_plain_name_is_safe_in_any_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,12 +97,29 @@ static void without_nvml_the_host_is_recorded(void **state)
     assert_int_equal(metrics_stop(NULL, 60, &err), STATUS_OK);
 }
 
+static void samples_come_every_two_seconds(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct err err = {0};
+    stand_in();
+    double before = clock_monotonic();
+    struct metrics *metrics = start("again", "GPU-another", home, sizeof home);
+    while (store_fixture_number(home, "select count(*) from gpu_samples") < 2 &&
+           clock_monotonic() - before < 60)
+        usleep(50000);
+    double seconds = clock_monotonic() - before;
+    if (metrics_stop(metrics, 60, &err)) fail_msg("%s", err.text);
+    assert_true(seconds > 1.5 && seconds < 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_is_sampled_with_who_holds_memory),
         cmocka_unit_test(a_gpu_that_hangs_does_not_hold_up_the_end),
         cmocka_unit_test(without_nvml_the_host_is_recorded),
+        cmocka_unit_test(samples_come_every_two_seconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
