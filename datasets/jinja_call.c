@@ -119,6 +119,7 @@ struct value jinja_item(struct jinja *j, struct value value, struct value key)
     if (found) return *found;
     if (value.kind == VALUE_VIEW || value.kind == VALUE_GENERATOR)
         JINJA_REFUSE(j, "an index of %s is not supported", value_type(value));
+    if (key.kind == VALUE_BOOL) key = value_int(value_truth(key)); /* as in Python */
     if (key.kind != VALUE_INT || value.kind < VALUE_STRING || value.kind > VALUE_TUPLE)
         return value_undefined(TEXT("item"));
     const struct list *items = value_items(j, value);
