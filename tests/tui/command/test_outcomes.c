@@ -125,16 +125,6 @@ static void compare_shows_only_what_differs_and_the_outcomes(void **state)
     out = process_output("compare", "copy", "base", NULL);
     assert_non_null(strstr(out, "Configuration: 0 of 3 keys differ\n"));
     assert_null(strstr(out, "1.0 KiB *")); /* nobody is best of equals */
-
-    /* long names are cut, so that the runs stay side by side; above the tables they are whole */
-    char wide[RUN_ID_MAX];
-    make_run(home, "a-name-that-a-script-has-made-for-it", "[train]\nlearning_rate = 3e-4\n", 3, 3.0, 1000,
-             1000, wide);
-    out = process_output("compare", "base", "a-name-that-a-script-has-made-for-it", NULL);
-    expect_width(out, 80);
-    assert_non_null(strstr(out, wide));
-    assert_non_null(strstr(out, "1 base"));
-    assert_non_null(strstr(strstr(out, "Outcome"), "2 a-name-that-a-scr~r-it\n"));
 }
 
 static void compare_has_the_measures_of_the_best_evaluation(void **state)

@@ -102,6 +102,28 @@ static void the_first_column_is_cut_before_another_is_left_out(void **state)
     expect(print_cut, 10, "RUN\n20260~on-2\n");
 }
 
+static void print_long_titles(int width)
+{
+    struct table table = {0};
+    for (int row = 0; row < 2; row++) {
+        table_row(&table);
+        table_cell(&table, "", row ? "loss" : "status");
+        table_cell(&table, "1 a-name-that-a-script-has-made-for-it", row ? "3.5" : "finished");
+        table_cell(&table, "2 another-name-that-goes-on-and-on",
+                   row ? "3.25" : "a cell of twenty-eight columns");
+    }
+    table_print(&table, 0, width, TABLE_BLOCKS);
+}
+
+static void titles_are_cut_where_no_cell_is_as_wide(void **state)
+{
+    (void)state;
+    expect(print_long_titles, 80,
+           "        1 a-name-that-a-scr~r-it  2 another-name-that-goes-~d-on\n"
+           "status  finished                  a cell of twenty-eight columns\n"
+           "loss    3.5                       3.25\n");
+}
+
 static void print_result(int json)
 {
     struct output output;
@@ -163,6 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_as_wide_as_their_cells_and_blocks_as_the_page),
         cmocka_unit_test(the_first_column_is_cut_before_another_is_left_out),
+        cmocka_unit_test(titles_are_cut_where_no_cell_is_as_wide),
         cmocka_unit_test(a_result_is_a_page_or_json),
     };
     return cmocka_run_group_tests_name("output", tests, NULL, NULL);
