@@ -278,6 +278,35 @@ TEST_CASE(sources_are_encoded_apart_with_one_tokenizer)
     }
 }
 
+TEST_CASE(token_files_of_a_source_stay_together)
+{
+    const char *folder = make_files();
+    char path[PATH_MAX];
+    struct corpus corpus;
+    struct err err = {0};
+    struct tokenizer *bytes = NULL;
+    assert_ok(tokenizer_open_bytes(&bytes, &err), &err);
+    struct token_sidecar sidecar = {
+        .tokenizer = "bytes", .vocab_size = 256, .tokenizer_checksum = tokenizer_checksum(bytes)};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct token_writer writer;
+        snprintf(path, sizeof path, "%s/%s-%u.tok", folder, i < 2 ? "prose" : "code", i);
+        assert_ok(token_writer_open(&writer, path, &err), &err);
+        for (uint32_t k = 0; k < 10 * (i + 1); k++)
+            assert_ok(token_writer_append(&writer, &i, 1, &err), &err);
+        assert_ok(token_writer_commit(&writer, &sidecar, &err), &err);
+    }
+    assert_ok(corpus_open(value_of("@/prose-*.tok : 0.7, @/code-*.tok : 0.3", folder), "", NULL, NULL, NULL,
+                          &corpus, &err),
+              &err);
+    assert_int_equal(corpus.source_count, 2);
+    assert_int_equal(corpus_of_source(&corpus, 0).tokens, 10 + 20);
+    assert_int_equal(corpus_of_source(&corpus, 1).tokens, 30);
+    assert_int_equal(corpus_of_source(&corpus, 1).files[0].tokens[0], 2);
+    corpus_close(&corpus);
+    tokenizer_close(bytes);
+}
+
 TEST_CASE(other_weights_are_another_corpus)
 {
     const char *folder = make_files(), *cache = scratch_path("cache_mixed");
@@ -320,6 +349,7 @@ int main(void)
         cmocka_unit_test(names_may_have_weights),
         cmocka_unit_test(weights_that_mean_nothing_are_refused),
         cmocka_unit_test(sources_are_encoded_apart_with_one_tokenizer),
+        cmocka_unit_test(token_files_of_a_source_stay_together),
         cmocka_unit_test(other_weights_are_another_corpus),
         cmocka_unit_test(weights_stay_when_paths_are_made_absolute),
     };

@@ -193,6 +193,9 @@ static size_t wanted_row(const char *name, const char *architecture, size_t row,
     return head * width + (at % 2 ? width / 2 + at / 2 : at / 2);
 }
 
+/* A number of Q8_0 is rounded to a whole step, and the step, of which it has up to 127, to F16. */
+#define Q8_STEPS (0.501 + 127 * 0x1p-11)
+
 static void compare(struct gguf *g, const struct safetensors *source, const char *architecture, size_t width,
                     const char *from, const char *to)
 {
@@ -209,7 +212,7 @@ static void compare(struct gguf *g, const struct safetensors *source, const char
             size_t at = matrix ? wanted_row(from, architecture, r, width) * cols + c
                                : wanted_row(from, architecture, c, width);
             double step, value = element(g, &t, r, c, &step), wanted = source_value(s, at);
-            double off = t.type == 8 ? 0.501 * step : 0.5 * step * fabs(wanted) + 0x1p-25;
+            double off = t.type == 8 ? Q8_STEPS * step : 0.5 * step * fabs(wanted) + 0x1p-25;
             if (!(fabs(value - wanted) <= (t.type ? off : 0)))
                 fail_msg("%s (%zu, %zu): %g, not %g", to, r, c, value, wanted);
         }
@@ -346,6 +349,31 @@ static void put(const char *folder, const char *name, const char *text)
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     rig_write(path, text, strlen(text));
+}
+
+TEST_CASE(blocks_of_8_bits_have_the_scale_of_their_largest_number)
+{
+    struct gguf narrow, whole;
+    char *folder = folder_with("tests/fixtures/tokenizer/trained.json");
+    open_export(&narrow, folder, GGUF_Q8_0);
+    open_export(&whole, folder, GGUF_F32);
+    struct tensor t = find_tensor(&narrow, "token_embd.weight"), u = find_tensor(&whole, "token_embd.weight");
+    assert_int_equal(t.type, 8);
+    assert_int_equal(t.shape[0], 32); /* a block is a row */
+    for (size_t r = 0; r < 576; r++) {
+        double step = 0, none, most = 0;
+        for (size_t c = 0; c < 32; c++) {
+            double wanted = element(&whole, &u, r, c, &none), value = element(&narrow, &t, r, c, &step);
+            most = fmax(most, fabs(wanted));
+            if (!(fabs(value - wanted) <= Q8_STEPS * step))
+                fail_msg("(%zu, %zu): %g, not %g in steps of %g", r, c, value, wanted, step);
+        }
+        if (!(fabs(step - most / 127) <= most / 127 / 1024))
+            fail_msg("row %zu: %g, not %g", r, step, most / 127);
+    }
+    file_map_close(&narrow.map);
+    file_map_close(&whole.map);
+    free(folder);
 }
 
 TEST_CASE(split_patterns_have_llama_cpps_names)
@@ -548,6 +576,7 @@ int main(void)
         cmocka_unit_test(every_tensor_has_its_values_in_every_type),
         cmocka_unit_test(rotary_scaling_is_written_as_llama_cpp_reads_it),
         cmocka_unit_test(a_matrix_whose_rows_are_no_blocks_stays_in_16_bits),
+        cmocka_unit_test(blocks_of_8_bits_have_the_scale_of_their_largest_number),
         cmocka_unit_test(split_patterns_have_llama_cpps_names),
         cmocka_unit_test(tokens_merges_special_tokens_and_the_chat_template_are_written),
         cmocka_unit_test(a_pattern_without_a_name_is_refused),
