@@ -59,6 +59,43 @@ static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **
     }
 }
 
+static void words_that_do_not_go_together_are_named(void **state)
+{
+    struct stage *s = *state;
+    const struct {
+        const char *words[8], *sentence;
+    } cases[] = {
+        {{"clean", "--filter", "loss<"}, "clean: --filter: a value is missing after loss ("},
+        {{"clean", "mine", "--filter", "loss<3"}, "clean: give runs or --filter, not both"},
+        {{"runs", "--filter", "loss<"}, "runs: --filter: a value is missing after loss: \"loss<\""},
+        {{"import", s->corpus, "--filter", "loss<3"}, "--filter and --checkpoints need --store FOLDER"},
+        {{"model", "import", "a", "--name", "x", "-o", "y"}, "model import: give --name or -o, not both"},
+        {{"plan", "--network", "fast"},
+         "--network: \"fast\" is not a rate (give bits as in 400Gb/s, or bytes"},
+        {{"sweep", "a.ini", "b.ini"}, "sweep: one CONFIG.ini, not 2"},
+        {{"sweep", "--resume", "x", "--train.seed=3"},
+         "--resume takes no settings: a sweep is stated before its"},
+        {{"sweep", "show", "x", "--train.seed=3"},
+         "show takes no settings: a sweep is stated before its start"},
+        {{"sweep", "--resume", "x", "c.ini"}, "sweep: --resume takes no CONFIG.ini"},
+        {{"tokenizer", "encode", "bytes", s->corpus, "--text", "x"}, "encode: give FILE or --text, not both"},
+        {{"generate", "mine", "--best", "--step", "3"}, "generate: give --best or --step, not both"},
+        {{"generate", "tests/fixtures/kinds/llama_yarn", "--best"},
+         "generate: tests/fixtures/kinds/llama_yarn is a checkpoint folder, --best is for runs"},
+        {{"generate", "tests/fixtures/kinds/llama_yarn", "--step", "3"},
+         "generate: tests/fixtures/kinds/llama_yarn is a checkpoint folder, --step is for runs"},
+        {{"tag", "mine"}, "tag: needs +TAG, -TAG, --note or --name"},
+        {{"compare", "mine", "mine", "--json", "--markdown"}, "--json and --markdown exclude each other"},
+    };
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = process_open(&(struct process_options){.arguments = cases[i].words});
+        process_expect_sentence(process_expect(2, p), cases[i].sentence);
+        assert_string_equal(process_stdout(p), "");
+    }
+    stage_expect(s, "select count(*) || name from runs", "1mine"); /* and nothing was done */
+}
+
 static void an_unknown_command_or_option_suggests_the_nearest(void **state)
 {
     (void)state;
@@ -94,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(words_that_mean_nothing_are_one_line_that_points_to_the_help),
+        STAGE_TEST(words_that_do_not_go_together_are_named),
         STAGE_TEST(an_unknown_command_or_option_suggests_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
