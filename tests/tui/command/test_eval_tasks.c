@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
 #include "tests/tui/command/process.h"
@@ -259,6 +260,12 @@ static void a_file_that_cannot_be_scored_is_a_sentence_before_training(void **st
     snprintf(text, sizeof text, "--eval.tasks=%.250s,%.250s", e->other, e->other);
     process_expect_sentence(process_run(2, "train", e->stage.config, text, "--progress=none", NULL),
                             "its measure Other_one.v2_acc is already that of");
+    char *folder = stage_path(&e->stage, "many");
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    for (int i = 0; i < 17; i++) stage_write(kept_format("%s/%d.jsonl", folder, i), good, sizeof good - 1);
+    process_expect_sentence(
+        process_run(2, "train", e->stage.config, kept_format("--eval.tasks=%s", folder), NULL),
+        "eval.tasks: names 17 files, at most 16 can be scored");
     assert_int_equal(stage_count_runs(), 0);
 }
 
