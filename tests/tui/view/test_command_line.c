@@ -63,9 +63,18 @@ TEST_CASE(tab_completes_names)
 {
     static const struct {
         const char *typed, *completed;
-    } lines[] = {{"pau", "pause"},       {"pa", "pa"},          {"page", "page-"},
-                 {"fil", "filter "},     {"xyz", "xyz"},        {"", ""},
-                 {"pause x", "pause x"}, {"mark-", "mark-all"}, {"tag", "tags "}};
+    } lines[] = {{"pau", "pause"},
+                 {"pa", "pa"},
+                 {"page", "page-"},
+                 {"fil", "filter "},
+                 {"xyz", "xyz"},
+                 {"", ""},
+                 {"pause x", "pause x"},
+                 {"mark-", "mark-all"},
+                 {"tag", "tags "},
+                 {"palette da", "palette dark"},
+                 {"notify osc", "notify osc"},
+                 {"notify osc7", "notify osc777"}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct input input;
         input_set(&input, lines[i].typed);

@@ -163,6 +163,48 @@ TEST_CASE(columns_order_and_filter_are_remembered)
     assert_non_null(strstr(text, "runs.filter = run-0\n"));
 }
 
+TEST_CASE(one_column_always_stays)
+{
+    char home[1024];
+    fill_thirty("one-column", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "v");
+    for (int i = 0; i < 40; i++) {
+        headless_press(workbench, K_HOME, 1);
+        headless_type(workbench, " ");
+    }
+    headless_expect(workbench, 80, 24, 80, "the last column stays");
+    headless_expect(workbench, 80, 24, 80, "Columns 1 of");
+    headless_press(workbench, K_CTRL('u'), 1);
+    headless_type(workbench, "q");
+    headless_expect_row(workbench, 80, 24, "run-00", "finished");
+    workbench_close(workbench);
+}
+
+TEST_CASE(a_list_whose_runs_are_all_hidden_says_how_to_see_them)
+{
+    char home[1024];
+    struct err err = {0};
+    fill_thirty("all-hidden", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "aA");
+    headless_expect(workbench, 80, 24, 80, "All runs are archived: /archived shows them.");
+    headless_type(workbench, "/archived\r");
+    headless_expect(workbench, 80, 24, 80, "run-00");
+    headless_type(workbench, "aA");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_type(workbench, "/no such run\r");
+    headless_expect(workbench, 80, 24, 80, "No run matches \"no such run\": Esc shows all.");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_type(workbench, "aDy");
+    headless_expect(workbench, 80, 24, 80, "All runs are deleted when you leave: u brings them back.");
+    headless_type(workbench, "u");
+    headless_expect(workbench, 80, 24, 80, "30 runs brought back");
+    assert_int_equal(workbench_finish(workbench, &err), 0);
+    workbench_close(workbench);
+    assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
+}
+
 TEST_CASE(a_column_shows_what_runs_take_on_disk)
 {
     static char zeros[1 << 20];
@@ -248,6 +290,8 @@ int main(void)
         cmocka_unit_test(names_and_notes_are_changed_in_place),
         cmocka_unit_test(a_filter_that_is_not_understood_is_underlined_and_told),
         cmocka_unit_test(columns_order_and_filter_are_remembered),
+        cmocka_unit_test(one_column_always_stays),
+        cmocka_unit_test(a_list_whose_runs_are_all_hidden_says_how_to_see_them),
         cmocka_unit_test(a_column_shows_what_runs_take_on_disk),
         cmocka_unit_test(hostile_names_stay_in_their_cells),
         cmocka_unit_test(many_runs_are_read_once_a_second_and_no_commit_is_missed),
