@@ -205,6 +205,22 @@ TEST_CASE(a_list_whose_runs_are_all_hidden_says_how_to_see_them)
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
 }
 
+TEST_CASE(a_run_without_a_model_or_a_configuration_begins_no_other)
+{
+    char home[1024];
+    fill_thirty("no-parent", home, sizeof home);
+    store_fixture_sql(home, "insert into tags(run_id, tag) values('id-01', 'lr-find')");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "b");
+    headless_expect(workbench, 80, 24, 80, "run-00 has no configuration: it was imported");
+    headless_press(workbench, K_DOWN, 1);
+    headless_type(workbench, "b");
+    headless_expect(
+        workbench, 160, 24, 160,
+        "run-01 is a search for a learning rate: its settings train no model (begin with another run)");
+    workbench_close(workbench);
+}
+
 TEST_CASE(a_column_shows_what_runs_take_on_disk)
 {
     static char zeros[1 << 20];
@@ -292,6 +308,7 @@ int main(void)
         cmocka_unit_test(columns_order_and_filter_are_remembered),
         cmocka_unit_test(one_column_always_stays),
         cmocka_unit_test(a_list_whose_runs_are_all_hidden_says_how_to_see_them),
+        cmocka_unit_test(a_run_without_a_model_or_a_configuration_begins_no_other),
         cmocka_unit_test(a_column_shows_what_runs_take_on_disk),
         cmocka_unit_test(hostile_names_stay_in_their_cells),
         cmocka_unit_test(many_runs_are_read_once_a_second_and_no_commit_is_missed),

@@ -80,11 +80,28 @@ TEST_CASE(without_patience_or_evaluations_a_sentence_says_why)
     fill_end(&run, RUN_FINISHED, "");
 }
 
+TEST_CASE(a_run_that_early_stopping_ended_says_at_which_step)
+{
+    char home[1024];
+    struct fill_run run;
+    struct workbench *workbench = open_patient("ended", home, &run);
+    fill_end(&run, RUN_EARLY_STOPPED, "");
+    store_fixture_sql(
+        home,
+        "update early_stopping set patience_used = 5, verdict = 'stop', min_delta = 0.125 where step = 90");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_type(workbench, "E");
+    headless_expect(workbench, 120, 24, 120, "5 of 5 used up stopped at step 90 min_delta 0.125");
+    headless_expect_not(workbench, 120, 24, "if nothing improves");
+    workbench_close(workbench);
+}
+
 int main(void)
 {
     setlocale(LC_ALL, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_evaluation_shows_how_much_patience_is_left),
+        cmocka_unit_test(a_run_that_early_stopping_ended_says_at_which_step),
         cmocka_unit_test(without_patience_or_evaluations_a_sentence_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
