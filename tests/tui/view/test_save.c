@@ -257,6 +257,31 @@ TEST_CASE(what_a_run_has_inherited_is_a_faint_line)
     free(text);
 }
 
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text++) count++;
+    return count;
+}
+
+/* Orders and events of the steps that are shown, and the best value. */
+TEST_CASE(marks_are_drawn_where_their_steps_are_shown)
+{
+    static const struct chart_mark marks[] = {{0, false},    {500, false}, {1000, false},
+                                              {1001, false}, {20, true},   {-1, true}};
+    static const char order[] = "l-4 8h8z", event[] = ">!</text>", star[] = "\u2605</text>";
+    for (int all = 0; all < 2; all++) {
+        struct chart chart = chart_of(1000, falling);
+        chart.marks = marks, chart.mark_count = 6, chart.events = all;
+        chart.best_step = all ? 1000 : 1001, chart.best = 3;
+        char *text = picture_of(&chart, "x");
+        assert_int_equal(count_of(text, order), 3);
+        assert_int_equal(count_of(text, event), all);
+        assert_int_equal(count_of(text, star), all);
+        free(text);
+    }
+}
+
 TEST_CASE(a_long_legend_takes_rows_above_the_plot)
 {
     struct chart chart = chart_of(10, falling);
@@ -291,6 +316,7 @@ int main(void)
         cmocka_unit_test(no_data_make_a_broken_picture),
         cmocka_unit_test(names_and_headings_are_escaped),
         cmocka_unit_test(a_missing_number_breaks_the_line_and_is_marked),
+        cmocka_unit_test(marks_are_drawn_where_their_steps_are_shown),
         cmocka_unit_test(what_a_run_has_inherited_is_a_faint_line),
         cmocka_unit_test(a_long_legend_takes_rows_above_the_plot),
     };
