@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ void job_close(struct job *job)
 {
     if (job->pid) {
         kill(job->pid, SIGKILL);
-        waitpid(job->pid, NULL, WNOHANG); /* else launch_reap collects it */
+        for (int ms = 0; ms < 100 && !waitpid(job->pid, NULL, WNOHANG); ms++)
+            poll(NULL, 0, 1); /* one that stays is launch_reap's */
     }
     close_file(&job->input);
     close_file(&job->output);

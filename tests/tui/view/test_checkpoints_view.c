@@ -193,6 +193,18 @@ TEST_CASE(deleting_asks_and_can_be_undone_until_the_view_is_left)
     pty_close(pty);
 }
 
+/* Whether the workbench has a process that writes texts for it. */
+static bool has_child(const struct pty *pty)
+{
+    char path[64];
+    int child;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pty_pid(pty), (int)pty_pid(pty));
+    FILE *file = fopen(path, "r");
+    bool found = file && fscanf(file, "%d", &child) == 1;
+    if (file) fclose(file);
+    return found;
+}
+
 TEST_CASE(two_checkpoints_write_side_by_side)
 {
     for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++) {
@@ -210,8 +222,10 @@ TEST_CASE(two_checkpoints_write_side_by_side)
         pty_wait_no_text(pty, "200 tokens, ");
         assert_null(strstr(pty_raw(pty), "ended unexpectedly"));
         set(pty, "tokens", "");
+        bool asked = has_child(pty); /* false where the kernel does not tell */
         pty_send(pty, "\033");
         pty_wait_text(pty, "Checkpoints");
+        assert_false(asked && has_child(pty));
         pty_close(pty);
     }
 }
