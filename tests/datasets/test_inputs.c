@@ -78,6 +78,19 @@ TEST_CASE(words_mean_what_they_look_like)
     assert_ok(file_remove_tree(odd, &err), &err);
 }
 
+TEST_CASE(links_of_a_folder_count_where_they_lead_to_a_file)
+{
+    struct err err = {0};
+    const char *folder = scratch_path("linked");
+    assert_ok(file_make_folders(scratch_path("linked/sub"), &err), &err);
+    scratch_write(scratch_path("linked/b.txt"), "x", 1);
+    assert_int_equal(symlink("b.txt", scratch_path("linked/a.txt")), 0);
+    assert_int_equal(symlink("sub", scratch_path("linked/c.txt")), 0);    /* a folder: never followed */
+    assert_int_equal(symlink("absent", scratch_path("linked/d.txt")), 0); /* broken */
+    assert_string_equal(listed(folder), "texts: a.txt b.txt");
+    assert_ok(file_remove_tree(folder, &err), &err);
+}
+
 /* A form checks the path while it is typed, first "/": no folder is searched and no file opened. */
 TEST_CASE(peeking_looks_at_names_alone)
 {
@@ -388,6 +401,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_mean_what_they_look_like),
+        cmocka_unit_test(links_of_a_folder_count_where_they_lead_to_a_file),
         cmocka_unit_test(peeking_looks_at_names_alone),
         cmocka_unit_test(what_cannot_be_meant_is_refused),
         cmocka_unit_test(among_texts_a_binary_bin_without_a_header_is_skipped),
