@@ -9,152 +9,8 @@
 #include "core/model/hugging_face.h"
 #include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
+#include "tests/core/model/gguf_reader.h"
 #include "tests/core/network/rig.h"
-
-/* ---- a reader ---- */
-
-struct gguf {
-    struct file_map map;
-    size_t at;
-    uint64_t tensors, keys;
-    size_t first_key, first_tensor, data;
-};
-
-static uint64_t take(struct gguf *g, size_t bytes)
-{
-    uint64_t value = 0;
-    assert_in_range(g->at + bytes, 0, g->map.size);
-    memcpy(&value, g->map.data + g->at, bytes);
-    g->at += bytes;
-    return value;
-}
-
-static const char *take_text(struct gguf *g, size_t *n)
-{
-    *n = take(g, 8);
-    const char *text = (const char *)g->map.data + g->at;
-    assert_in_range(g->at + *n, 0, g->map.size);
-    g->at += *n;
-    return text;
-}
-
-static void skip_value(struct gguf *g, uint64_t type)
-{
-    static const size_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    size_t n;
-    assert_in_range(type, 0, 12);
-    if (type == 8) {
-        take_text(g, &n);
-    } else if (type == 9) {
-        uint64_t element = take(g, 4), count = take(g, 8);
-        for (uint64_t i = 0; i < count; i++) skip_value(g, element);
-    } else {
-        take(g, bytes[type]);
-    }
-}
-
-struct tensor {
-    uint64_t dims, shape[2], type, offset;
-};
-
-/* Reads the entry of the next tensor; returns whether it has this name. */
-static bool next_tensor(struct gguf *g, const char *name, struct tensor *t)
-{
-    size_t n;
-    const char *text = take_text(g, &n);
-    t->dims = take(g, 4);
-    assert_in_range(t->dims, 1, 2);
-    for (uint64_t d = 0; d < t->dims; d++) t->shape[d] = take(g, 8);
-    t->type = take(g, 4);
-    t->offset = take(g, 8);
-    return name && strlen(name) == n && memcmp(name, text, n) == 0;
-}
-
-static void open_gguf(struct gguf *g, const char *path)
-{
-    struct err err = {0};
-    size_t n;
-    *g = (struct gguf){0};
-    if (file_map_open(path, &g->map, &err)) fail_msg("%s", err.text);
-    assert_int_equal(take(g, 4), 0x46554747); /* "GGUF" */
-    assert_int_equal(take(g, 4), 3);
-    g->tensors = take(g, 8);
-    g->keys = take(g, 8);
-    g->first_key = g->at;
-    for (uint64_t i = 0; i < g->keys; i++) {
-        take_text(g, &n);
-        skip_value(g, take(g, 4));
-    }
-    g->first_tensor = g->at;
-    struct tensor t;
-    for (uint64_t i = 0; i < g->tensors; i++) next_tensor(g, NULL, &t);
-    g->data = (g->at + 31) / 32 * 32;
-}
-
-/* Goes to the value of a key, which must be of this type; false if there is no such key. */
-static bool find_key(struct gguf *g, const char *key, uint64_t type)
-{
-    size_t n;
-    g->at = g->first_key;
-    for (uint64_t i = 0; i < g->keys; i++) {
-        const char *text = take_text(g, &n);
-        uint64_t found = take(g, 4);
-        if (strlen(key) == n && memcmp(key, text, n) == 0) {
-            assert_int_equal(found, type);
-            return true;
-        }
-        skip_value(g, found);
-    }
-    return false;
-}
-
-static uint64_t number(struct gguf *g, const char *key)
-{
-    if (!find_key(g, key, 4)) fail_msg("there is no %s", key);
-    return take(g, 4);
-}
-
-static void expect_text(struct gguf *g, const char *expected)
-{
-    size_t n;
-    const char *text = take_text(g, &n);
-    if (n != strlen(expected) || memcmp(text, expected, n) != 0)
-        fail_msg("%.*s, not %s", (int)n, text, expected);
-}
-
-static void expect_key(struct gguf *g, const char *key, const char *expected)
-{
-    if (!find_key(g, key, 8)) fail_msg("there is no %s", key);
-    expect_text(g, expected);
-}
-
-static struct tensor find_tensor(struct gguf *g, const char *name)
-{
-    struct tensor t;
-    g->at = g->first_tensor;
-    for (uint64_t i = 0; i < g->tensors; i++)
-        if (next_tensor(g, name, &t)) return t;
-    fail_msg("there is no tensor %s", name);
-    return t;
-}
-
-/* Element (row, col) of a tensor; *step is the distance between the values that its type could have. */
-static double element(const struct gguf *g, const struct tensor *t, size_t row, size_t col, double *step)
-{
-    size_t index = row * t->shape[0] + col;
-    const unsigned char *data = g->map.data + g->data + t->offset;
-    uint16_t narrow;
-    float wide;
-    assert_int_equal(t->offset % 32, 0);
-    *step = 0;
-    if (t->type == 0) return memcpy(&wide, data + 4 * index, 4), wide;
-    if (t->type == 1) return memcpy(&narrow, data + 2 * index, 2), *step = 0x1p-10, float_of_f16(narrow);
-    if (t->type == 30) return memcpy(&narrow, data + 2 * index, 2), *step = 0x1p-7, float_of_bf16(narrow);
-    assert_int_equal(t->type, 8);
-    memcpy(&narrow, data + index / 32 * 34, 2);
-    *step = float_of_f16(narrow);
-    return *step * (signed char)data[index / 32 * 34 + 2 + index % 32];
-}
 
 /* ---- the fixtures of tests/fixtures/sharded ---- */
 
@@ -200,7 +56,7 @@ static void compare(struct gguf *g, const struct safetensors *source, const char
                     const char *from, const char *to)
 {
     const struct safetensor *s = safetensors_find(source, from);
-    struct tensor t = find_tensor(g, to);
+    struct tensor t = reader_tensor(g, to);
     bool matrix = s->dims == 2;
     size_t rows = matrix ? (size_t)s->shape[0] : 1, cols = (size_t)s->shape[s->dims - 1];
     assert_int_equal(t.dims, s->dims);
@@ -211,7 +67,7 @@ static void compare(struct gguf *g, const struct safetensors *source, const char
         for (size_t c = 0; c < cols; c++) {
             size_t at = matrix ? wanted_row(from, architecture, r, width) * cols + c
                                : wanted_row(from, architecture, c, width);
-            double step, value = element(g, &t, r, c, &step), wanted = source_value(s, at);
+            double step, value = reader_element(g, &t, r, c, &step), wanted = source_value(s, at);
             double off = t.type == 8 ? Q8_STEPS * step : 0.5 * step * fabs(wanted) + 0x1p-25;
             if (!(fabs(value - wanted) <= (t.type ? off : 0)))
                 fail_msg("%s (%zu, %zu): %g, not %g", to, r, c, value, wanted);
@@ -239,12 +95,12 @@ TEST_CASE(every_tensor_has_its_values_in_every_type)
             char *path = export_fixture(models[m].folder, (enum gguf_type)type);
             snprintf(folder, sizeof folder, "tests/fixtures/sharded/%s", models[m].folder);
             assert_int_equal(safetensors_open_folder(folder, &source, NULL), STATUS_OK);
-            open_gguf(&g, path);
+            reader_open(&g, path);
             assert_int_equal(g.tensors, source.count);
-            expect_key(&g, "general.architecture", models[m].architecture);
+            reader_expect(&g, "general.architecture", models[m].architecture);
             char key[64];
             snprintf(key, sizeof key, "%s.attention.key_length", models[m].architecture);
-            size_t width = number(&g, key);
+            size_t width = reader_number(&g, key);
             for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
                 compare(&g, &source, models[m].architecture, width, pairs[i][0], pairs[i][1]);
             if (m == 1) {
@@ -269,17 +125,9 @@ static void open_export(struct gguf *g, const char *folder, enum gguf_type type)
     struct err err = {0};
     if (checkpoint_export_gguf(folder, CHECKPOINT_WEIGHTS, path, type, NULL, &bytes, &err))
         fail_msg("%s", err.text);
-    open_gguf(g, path);
+    reader_open(g, path);
     assert_int_equal(g->map.size, bytes);
     free(path);
-}
-
-static double real(struct gguf *g, const char *key)
-{
-    uint32_t bits;
-    if (!find_key(g, key, 6)) fail_msg("there is no %s", key);
-    bits = (uint32_t)take(g, 4);
-    return float_of_bits(bits);
 }
 
 /* llama.cpp divides the frequencies of the base by a tensor of factors for llama3, and computes yarn itself.
@@ -292,20 +140,53 @@ TEST_CASE(rotary_scaling_is_written_as_llama_cpp_reads_it)
     open_export(&g, "tests/fixtures/kinds/llama_llama3", GGUF_F32);
     assert_int_equal(hugging_face_read_config("tests/fixtures/kinds/llama_llama3/config.json", &config, NULL),
                      STATUS_OK);
-    assert_true(real(&g, "llama.rope.freq_base") == 100);
-    assert_false(find_key(&g, "llama.rope.scaling.type", 8));
-    struct tensor t = find_tensor(&g, "rope_freqs.weight");
+    assert_true(reader_real(&g, "llama.rope.freq_base") == 100);
+    assert_false(reader_find(&g, "llama.rope.scaling.type", 8));
+    struct tensor t = reader_tensor(&g, "rope_freqs.weight");
     assert_true(t.dims == 1 && t.shape[0] == (uint64_t)config.head_dim / 2);
     for (int i = 0; i < config.head_dim / 2; i++) {
         double base = pow(config.rope_base, -2.0 * i / config.head_dim),
-               got = base / element(&g, &t, 0, (size_t)i, &step), wanted = model_rotary_frequency(&config, i);
+               got = base / reader_element(&g, &t, 0, (size_t)i, &step),
+               wanted = model_rotary_frequency(&config, i);
         if (!(fabs(got - wanted) < 1e-6 * wanted)) fail_msg("pair %d turns by %g, not %g", i, got, wanted);
     }
     file_map_close(&g.map);
     open_export(&g, "tests/fixtures/kinds/llama_yarn", GGUF_F32);
-    expect_key(&g, "llama.rope.scaling.type", "yarn");
-    assert_true(real(&g, "llama.rope.scaling.factor") == 4);
-    assert_int_equal(number(&g, "llama.rope.scaling.original_context_length"), 16);
+    reader_expect(&g, "llama.rope.scaling.type", "yarn");
+    assert_true(reader_real(&g, "llama.rope.scaling.factor") == 4);
+    assert_int_equal(reader_number(&g, "llama.rope.scaling.original_context_length"), 16);
+    file_map_close(&g.map);
+}
+
+TEST_CASE(every_size_is_in_the_header)
+{
+    struct gguf g;
+    struct model_config c;
+    open_export(&g, "tests/fixtures/sharded/qwen3_fp32", GGUF_F16);
+    assert_int_equal(hugging_face_read_config("tests/fixtures/sharded/qwen3_fp32/config.json", &c, NULL),
+                     STATUS_OK);
+    const struct {
+        const char *key;
+        int size;
+    } sizes[] = {{"vocab_size", c.vocab_size},
+                 {"context_length", c.max_seq_len},
+                 {"embedding_length", c.hidden_dim},
+                 {"block_count", c.num_layers},
+                 {"feed_forward_length", c.intermediate_dim},
+                 {"attention.head_count", c.num_heads},
+                 {"attention.head_count_kv", c.num_kv_heads},
+                 {"attention.key_length", c.head_dim},
+                 {"attention.value_length", c.head_dim},
+                 {"rope.dimension_count", c.head_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "qwen3.%s", sizes[i].key);
+        assert_int_equal(reader_number(&g, key), sizes[i].size);
+    }
+    assert_int_equal(reader_number(&g, "general.file_type"), 1);
+    assert_int_equal(reader_number(&g, "general.quantization_version"), 2);
+    assert_true(reader_real(&g, "qwen3.attention.layer_norm_rms_epsilon") == (double)(float)c.norm_eps);
+    assert_true(reader_real(&g, "qwen3.rope.freq_base") == (double)(float)c.rope_base);
     file_map_close(&g.map);
 }
 
@@ -313,8 +194,8 @@ TEST_CASE(a_matrix_whose_rows_are_no_blocks_stays_in_16_bits)
 {
     struct gguf g;
     char *path = export_fixture("llama_bf16", GGUF_Q8_0); /* 24 and 40 wide: not multiples of 32 */
-    open_gguf(&g, path);
-    assert_int_equal(find_tensor(&g, "blk.0.attn_q.weight").type, 1);
+    reader_open(&g, path);
+    assert_int_equal(reader_tensor(&g, "blk.0.attn_q.weight").type, 1);
     file_map_close(&g.map);
     free(path);
 }
@@ -357,13 +238,15 @@ TEST_CASE(blocks_of_8_bits_have_the_scale_of_their_largest_number)
     char *folder = folder_with("tests/fixtures/tokenizer/trained.json");
     open_export(&narrow, folder, GGUF_Q8_0);
     open_export(&whole, folder, GGUF_F32);
-    struct tensor t = find_tensor(&narrow, "token_embd.weight"), u = find_tensor(&whole, "token_embd.weight");
+    struct tensor t = reader_tensor(&narrow, "token_embd.weight"),
+                  u = reader_tensor(&whole, "token_embd.weight");
     assert_int_equal(t.type, 8);
     assert_int_equal(t.shape[0], 32); /* a block is a row */
     for (size_t r = 0; r < 576; r++) {
         double step = 0, none, most = 0;
         for (size_t c = 0; c < 32; c++) {
-            double wanted = element(&whole, &u, r, c, &none), value = element(&narrow, &t, r, c, &step);
+            double wanted = reader_element(&whole, &u, r, c, &none),
+                   value = reader_element(&narrow, &t, r, c, &step);
             most = fmax(most, fabs(wanted));
             if (!(fabs(value - wanted) <= Q8_STEPS * step))
                 fail_msg("(%zu, %zu): %g, not %g in steps of %g", r, c, value, wanted, step);
@@ -389,9 +272,9 @@ TEST_CASE(split_patterns_have_llama_cpps_names)
         snprintf(path, sizeof path, "tests/fixtures/tokenizer/%s.json", cases[i][0]);
         char *folder = folder_with(path);
         open_export(&g, folder, GGUF_F16);
-        expect_key(&g, "tokenizer.ggml.model", "gpt2");
-        expect_key(&g, "tokenizer.ggml.pre", cases[i][1]);
-        assert_true(find_key(&g, "tokenizer.ggml.add_bos_token", 7) && !take(&g, 1));
+        reader_expect(&g, "tokenizer.ggml.model", "gpt2");
+        reader_expect(&g, "tokenizer.ggml.pre", cases[i][1]);
+        assert_true(reader_find(&g, "tokenizer.ggml.add_bos_token", 7) && !reader_take(&g, 1));
         file_map_close(&g.map);
         free(folder);
     }
@@ -402,22 +285,22 @@ TEST_CASE(split_patterns_have_llama_cpps_names)
         snprintf(path, sizeof path, "tests/fixtures/tokenizer/%s.json", spaced[i]);
         char *with_spaces = folder_with(path);
         open_export(&g, with_spaces, GGUF_F16);
-        expect_key(&g, "tokenizer.ggml.model", "llama");
-        assert_true(find_key(&g, "tokenizer.ggml.add_space_prefix", 7) && take(&g, 1));
-        assert_true(find_key(&g, "tokenizer.ggml.add_bos_token", 7) && take(&g, 1));
-        assert_int_equal(number(&g, "tokenizer.ggml.bos_token_id"), 1);
-        assert_int_equal(number(&g, "tokenizer.ggml.unknown_token_id"), 0);
-        assert_true(find_key(&g, "tokenizer.ggml.token_type", 9));
+        reader_expect(&g, "tokenizer.ggml.model", "llama");
+        assert_true(reader_find(&g, "tokenizer.ggml.add_space_prefix", 7) && reader_take(&g, 1));
+        assert_true(reader_find(&g, "tokenizer.ggml.add_bos_token", 7) && reader_take(&g, 1));
+        assert_int_equal(reader_number(&g, "tokenizer.ggml.bos_token_id"), 1);
+        assert_int_equal(reader_number(&g, "tokenizer.ggml.unknown_token_id"), 0);
+        assert_true(reader_find(&g, "tokenizer.ggml.token_type", 9));
         g.at += 12;
         static const unsigned kinds[] = {2, 3, 3, 6, 6};
-        for (int id = 0; id < 5; id++) assert_int_equal(take(&g, 4), kinds[id]);
-        assert_true(find_key(&g, "tokenizer.ggml.scores", 9));
+        for (int id = 0; id < 5; id++) assert_int_equal(reader_take(&g, 4), kinds[id]);
+        assert_true(reader_find(&g, "tokenizer.ggml.scores", 9));
         file_map_close(&g.map);
         free(with_spaces);
     }
     char *folder = folder_with("bytes");
     open_export(&g, folder, GGUF_F16);
-    expect_key(&g, "tokenizer.ggml.pre", "default");
+    reader_expect(&g, "tokenizer.ggml.pre", "default");
     file_map_close(&g.map);
     free(folder);
 }
@@ -433,39 +316,39 @@ TEST_CASE(tokens_merges_special_tokens_and_the_chat_template_are_written)
     put(folder, "chat_template.jinja", "{{ messages }}");
     open_export(&g, folder, GGUF_F32);
     model = json_object_get(json, "model");
-    assert_true(find_key(&g, "tokenizer.ggml.tokens", 9));
-    assert_int_equal(take(&g, 4), 8);
-    assert_int_equal(take(&g, 8), 576);
+    assert_true(reader_find(&g, "tokenizer.ggml.tokens", 9));
+    assert_int_equal(reader_take(&g, 4), 8);
+    assert_int_equal(reader_take(&g, 8), 576);
     size_t n, texts = g.at;
     for (int i = 0; i < 576; i++) {
-        const char *token = take_text(&g, &n);
+        const char *token = reader_take_text(&g, &n);
         json_object_foreach(json_object_get(model, "vocab"), text, id)
         {
             if (json_integer_value(id) == i) assert_memory_equal(token, text, n);
         }
     }
     g.at = texts;
-    for (int i = 0; i < 451; i++) take_text(&g, &n);
-    expect_text(&g, "<|begin|>");
-    for (int i = 452; i < 575; i++) take_text(&g, &n);
-    expect_text(&g, "[PAD575]"); /* a row of the embedding without a token */
-    assert_true(find_key(&g, "tokenizer.ggml.token_type", 9));
+    for (int i = 0; i < 451; i++) reader_take_text(&g, &n);
+    reader_expect_text(&g, "<|begin|>");
+    for (int i = 452; i < 575; i++) reader_take_text(&g, &n);
+    reader_expect_text(&g, "[PAD575]"); /* a row of the embedding without a token */
+    assert_true(reader_find(&g, "tokenizer.ggml.token_type", 9));
     g.at += 12;
-    for (int i = 0; i < 576; i++) assert_int_equal(take(&g, 4), i < 451 ? 1 : i < 455 ? 3 : 5);
-    assert_true(find_key(&g, "tokenizer.ggml.merges", 9));
-    assert_int_equal(take(&g, 4), 8);
+    for (int i = 0; i < 576; i++) assert_int_equal(reader_take(&g, 4), i < 451 ? 1 : i < 455 ? 3 : 5);
+    assert_true(reader_find(&g, "tokenizer.ggml.merges", 9));
+    assert_int_equal(reader_take(&g, 4), 8);
     const json_t *merges = json_object_get(model, "merges"), *first = json_array_get(merges, 0);
-    assert_int_equal(take(&g, 8), json_array_size(merges));
+    assert_int_equal(reader_take(&g, 8), json_array_size(merges));
     char merge[64];
     snprintf(merge, sizeof merge, "%s %s", json_string_value(json_array_get(first, 0)),
              json_string_value(json_array_get(first, 1)));
-    expect_text(&g, json_is_string(first) ? json_string_value(first) : merge);
-    assert_int_equal(number(&g, "tokenizer.ggml.bos_token_id"), 451);
-    assert_int_equal(number(&g, "tokenizer.ggml.eos_token_id"), 452);
-    assert_int_equal(number(&g, "tokenizer.ggml.eot_token_id"), 453);
-    assert_int_equal(number(&g, "tokenizer.ggml.eom_token_id"), 454);
-    assert_int_equal(number(&g, "tokenizer.ggml.padding_token_id"), 0);
-    expect_key(&g, "tokenizer.chat_template", "{{ messages }}");
+    reader_expect_text(&g, json_is_string(first) ? json_string_value(first) : merge);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.bos_token_id"), 451);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.eos_token_id"), 452);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.eot_token_id"), 453);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.eom_token_id"), 454);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.padding_token_id"), 0);
+    reader_expect(&g, "tokenizer.chat_template", "{{ messages }}");
     json_decref(json);
     file_map_close(&g.map);
     free(folder);
@@ -575,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tensor_has_its_values_in_every_type),
         cmocka_unit_test(rotary_scaling_is_written_as_llama_cpp_reads_it),
+        cmocka_unit_test(every_size_is_in_the_header),
         cmocka_unit_test(a_matrix_whose_rows_are_no_blocks_stays_in_16_bits),
         cmocka_unit_test(blocks_of_8_bits_have_the_scale_of_their_largest_number),
         cmocka_unit_test(split_patterns_have_llama_cpps_names),
