@@ -105,8 +105,8 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
     REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": 1.5}\n", "line 2",
             "neither a string");
     static const char good[] = "text,label\na,x\nb,y\nc,x\nd,y\n";
-    expect_refused("a.csv", good, sizeof good - 1, "text,label\ne,z\n", "line 2",
-                   "no label \"z\"; it has x, y");
+    expect_refused("a.csv", good, sizeof good - 1, "text,label\ne,z\n",
+                   "line 2: the training data has no label \"z\"; it has x, y", "");
     expect_refused("a.csv", good, sizeof good - 1, "text,label\n", "no text to validate on", "");
 }
 

@@ -295,17 +295,21 @@ static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
     stage_write(s->corpus, text, 8000);
     free(text);
     static const char *const ends[] = {"--dry-run", "--progress=plain"};
+    int learned = 0;
     for (int i = 0; i < 2; i++) {
         struct process *p =
             process_run(0, "train", s->config, "--data.tokenizer=bpe:2048", "--model.vocab_size=2048",
                         "--train.total_steps=2", "--train.warmup_steps=0", ends[i], NULL);
         const char *where = i ? process_stderr(p) : process_stdout(p);
-        int learned = 0;
         const char *sentence = strstr(where, "the text was enough for only ");
         assert_non_null(sentence);
         assert_int_equal(sscanf(sentence, "the text was enough for only %d of the 2048 tokens", &learned), 1);
         assert_in_range(learned, 257, 300);
     }
+    char *enough = kept_format("--data.tokenizer=bpe:%d", learned);
+    assert_null(
+        strstr(process_output("train", s->config, enough, "--model.vocab_size=2048", "--dry-run", NULL),
+               "the text was enough"));
 }
 
 /* A build with the CUDA plugin serves machines without a GPU as one without it does. */

@@ -230,12 +230,15 @@ static void a_fork_says_which_learning_rate_it_inherits_by_order(void **state)
     struct stage *s = *state;
     struct process *trainer =
         process_start("train", s->config, "--name=base", "--train.total_steps=100000000", "--eval.every=0",
-                      "--sample.every=0", "--checkpoint.every=0", "--progress=none", NULL);
+                      "--sample.every=0", "--checkpoint.every=0", "--progress=plain", NULL);
     while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) continue;
     process_run(0, "order", "base", "pause", "--wait", NULL);
     process_run(0, "order", "base", "lr-factor", "0.1", "--wait", NULL);
     process_run(0, "order", "base", "stop", "--wait", NULL);
     process_expect(0, trainer);
+    const char *paused = strstr(process_stderr(trainer), "paused after step ");
+    assert_non_null(paused);
+    assert_non_null(strstr(paused, "; continue with: "));
     char *step = stage_query(s, "select steps from runs"), total[64];
     snprintf(total, sizeof total, "--train.total_steps=%ld", strtol(step, NULL, 10) + 2);
     process_run(0, "fork", "base", "--name=twin", "--progress=none", total, NULL);
