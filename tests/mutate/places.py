@@ -24,7 +24,7 @@ IMPURE = {"CallExpr", "CompoundAssignOperator", "StmtExpr", "AtomicExpr"}
 UNSEEN = re.compile(r"free|release|close|destroy|decref|lock|assert|^va_|abort|fetch|^pthread_.*_init$")
 SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|slice_common$|.*(alloc|fetch)")  # allocations
 HINTS = re.compile(r"_soon$|^ahead_of$|_announce$|^out_prefetch$")  # they only tell what will be read: same results
-NO_MEMORY = re.compile(r"alloc\w*\(|err_no_memory\(")  # no test can make a small allocation fail
+NO_MEMORY = re.compile(r"alloc\w*\(|no_memory\(")  # no test can make a small allocation fail
 
 
 class Place:

@@ -14,7 +14,7 @@
 
 #include "core/base/text.h"
 
-enum { GAP = 2, FIRST_LEAST = 24, TITLE_MOST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 4096 };
+enum { GAP = 2, FIRST_LEAST = 24, TITLE_MOST = 32, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 4096 };
 
 void output_say(const char *format, ...)
 {

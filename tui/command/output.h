@@ -49,7 +49,7 @@ struct table {
 };
 
 void table_row(struct table *table); /* begins the next row */
-/* The next cell of the row, in a column of this title, of which 24 columns are shown if no cell is wider;
+/* The next cell of the row, in a column of this title, of which 32 columns are shown if no cell is wider;
  * ">TITLE": the column is aligned at the right. */
 void table_cell(struct table *table, const char *title, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -119,9 +119,9 @@ static void titles_are_cut_where_no_cell_is_as_wide(void **state)
 {
     (void)state;
     expect(print_long_titles, 80,
-           "        1 a-name-that-a-scr~r-it  2 another-name-that-goes-~d-on\n"
-           "status  finished                  a cell of twenty-eight columns\n"
-           "loss    3.5                       3.25\n");
+           "        1 a-name-that-a-script-has-~r-it  2 another-name-that-goes-on~d-on\n"
+           "status  finished                          a cell of twenty-eight columns\n"
+           "loss    3.5                               3.25\n");
 }
 
 static void print_result(int json)
