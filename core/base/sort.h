@@ -13,7 +13,7 @@ static inline int sort_compare_doubles(const void *a, const void *b)
 /* The smallest first. None of the n values is NaN. */
 static inline void sort_doubles(double *values, size_t n)
 {
-    if (n) qsort(values, n, sizeof *values, sort_compare_doubles);
+    qsort(values, n, sizeof *values, sort_compare_doubles);
 }
 
 #endif

@@ -22,8 +22,8 @@ BODIES = {"CompoundStmt": slice(None), "IfStmt": slice(1, None), "ForStmt": slic
 IMPURE = {"CallExpr", "CompoundAssignOperator", "StmtExpr", "AtomicExpr"}
 # Without these calls only a sanitizer sees a difference: what is freed, closed and unlocked.
 UNSEEN = re.compile(r"free|release|close|destroy|decref|lock|assert|^va_|abort|fetch|^pthread_.*_init$")
-SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|slice_common$|.*(alloc|fetch)")  # allocations
-HINTS = re.compile(r"_soon$|^ahead_of$|_announce$|^out_prefetch$")  # they only tell what will be read: same results
+SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|slice_common$|.*(alloc|fetch)")  # two sizes multiply
+HINTS = re.compile(r"_soon$|^ahead_of$|_announce$|^out_prefetch$")  # hints of what will be read change no result
 NO_MEMORY = re.compile(r"alloc\w*\(|no_memory\(")  # no test can make a small allocation fail
 
 

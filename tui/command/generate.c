@@ -125,7 +125,8 @@ static enum status write_text(struct voice *v, const struct options *o, const st
         output_say("the text of --stop did not come: it ends after %" PRId64 " token%s", text.tokens,
                    text_plural(text.tokens));
     int64_t length = (int64_t)prompt->count + text.tokens, most = v->loaded.model.config.max_seq_len;
-    if (!status && length > most && (int64_t)prompt->count <= most) /* else it is told already */
+    if (!status && length > most &&
+        (int64_t)prompt->count <= most) /* a longer prompt has had its own warning */
         output_say("with the prompt it has %" PRId64 " tokens; the model has seen the last %" PRId64
                    " of them at a time",
                    length, most);

@@ -49,7 +49,7 @@ bool disk_need_warning(const struct training_session *s, char *buf, size_t size)
 enum status disk_need_check(const struct training_session *s, struct err *err)
 {
     struct disk_need need = disk_need_of(s);
-    if (need.held > 0 || !((double)need.checkpoint_bytes > need.free)) return STATUS_OK;
+    if (!((double)need.checkpoint_bytes > need.free)) return STATUS_OK; /* also where that is not known */
     return err_set(
         err, STATUS_IO,
         "the disk has no room for a checkpoint: it takes %s, and %s are free below %.200s (`%s clean` "

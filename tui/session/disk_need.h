@@ -20,7 +20,7 @@ struct disk_need disk_need_of(const struct training_session *session);
 /* Writes a sentence if there is no room for all of them; false: there is. */
 bool disk_need_warning(const struct training_session *session, char *buf, size_t size);
 
-/* An error if the run has no checkpoint and there is no room for one: all it learns would be lost. */
+/* For a new run: an error if there is no room for one checkpoint, as all that it learns would be lost. */
 enum status disk_need_check(const struct training_session *session, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Settings without effect: each is told of, and nothing else. */
+/* Each setting that has no effect gets its warning, and settings that have one get none. */
 #include <string.h>
 
 #include "core/model/config.h"
