@@ -269,9 +269,11 @@ static void introduce(struct training_session *s)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "
                                "model cannot write text");
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160], note[TASK_NOTE_SIZE], full[900];
-    if (training_session_unlearned(s, unlearned, sizeof unlearned))
-        training_session_event(s, -1, "warning", "%s", unlearned);
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], sentence[256], note[TASK_NOTE_SIZE], full[900];
+    if (training_session_unlearned(s, sentence, sizeof sentence))
+        training_session_event(s, -1, "warning", "%s", sentence);
+    if (training_session_repeats(s, sentence, sizeof sentence))
+        training_session_event(s, -1, "warning", "%s", sentence);
     if (!s->options->probe && disk_need_warning(s, full, sizeof full))
         training_session_event(s, -1, "warning", "%s", full);
     trainer_note(s->trainer, note, sizeof note);

@@ -381,6 +381,21 @@ bool training_session_unlearned(const struct training_session *s, char *buf, siz
     return true;
 }
 
+bool training_session_repeats(const struct training_session *s, char *buf, size_t size)
+{
+    const struct config *c = &s->config;
+    double all = (double)config_micro_batches_sum(c, c->train.total_steps) * c->train.batch_size,
+           sequences = (double)trainer_sequences(s->trainer, TASK_TRAINING), epochs = all / sequences;
+    bool meant = c->train.epochs > 0 || c->eval.early_stopping_patience > 0;
+    if (meant || !(epochs > 100)) return false;
+    snprintf(
+        buf, size,
+        "the training data are so few that the run reads them %.0f times, and a model soon knows them by "
+        "heart: give a length in train.epochs, or end the run with eval.early_stopping_patience",
+        epochs);
+    return true;
+}
+
 const char *training_session_validation(const struct training_session *s)
 {
     static const char *const of_split[] = {[VAL_BLOCKS] = "blocks", [VAL_TAIL] = "tail"};

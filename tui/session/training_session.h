@@ -78,6 +78,10 @@ const char *training_validation_words(const char *validation);
 /* Whether a tokenizer learned from the corpus has fewer tokens than asked for, with a sentence about it in
  * `buf`. */
 bool training_session_unlearned(const struct training_session *s, char *buf, size_t size);
+/* Whether the whole run reads its training data over a hundred times, although neither train.epochs asks for
+ * it nor early stopping ends it, with a sentence about it. From about 40 times on, further ones teach next to
+ * nothing (Muennighoff et al. 2023, "Scaling Data-Constrained Language Models", section 6). */
+bool training_session_repeats(const struct training_session *s, char *buf, size_t size);
 
 /* Ends the device's metrics. A device that hangs does not hold up the end: an event reports it. */
 void training_session_stop_metrics(struct training_session *s);

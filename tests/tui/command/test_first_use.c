@@ -312,6 +312,31 @@ static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
                "the text was enough"));
 }
 
+static void a_text_that_is_read_hundreds_of_times_is_told(void **state)
+{
+    struct stage *s = *state;
+    static const char *const meant[][2] = {{"--train.epochs=4000"},
+                                           {"--train.total_steps=40000", "--eval.early_stopping_patience=3"},
+                                           {"--train.total_steps=4"}};
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        assert_null(strstr(process_output("train", s->config, "--dry-run", meant[i][0], meant[i][1], NULL),
+                           "the training data are so few"));
+    json_t *dry = lines_of("train", s, "--train.total_steps=40000", "--dry-run");
+    json_t *warnings = json_object_get(dry, "warnings");
+    assert_int_equal(json_array_size(warnings), 1);
+    const char *sentence = json_string_value(json_array_get(warnings, 0));
+    double times = 0;
+    assert_int_equal(
+        sscanf(sentence, "the training data are so few that the run reads them %lf times", &times), 1);
+    double epochs = json_real_value(json_object_get(dry, "epochs"));
+    assert_true(epochs > 100 && times >= epochs - 0.5 && times <= epochs + 0.5);
+    /* a run reports it once, before its first step */
+    struct process *p =
+        process_start("train", s->config, "--train.total_steps=40000", "--progress=plain", NULL);
+    process_wait_text(p, sentence);
+    json_decref(dry);
+}
+
 /* A build with the CUDA plugin serves machines without a GPU as one without it does. */
 static void without_any_nvidia_device_the_cpu_needs_no_warning(void **state)
 {
@@ -358,6 +383,7 @@ int main(void)
         TEST(a_command_by_another_name_suggests_ours),
         STAGE_TEST(a_wrong_word_is_refused_before_the_texts_are_read),
         STAGE_TEST(a_text_too_small_for_its_tokenizer_is_reported),
+        STAGE_TEST(a_text_that_is_read_hundreds_of_times_is_told),
         STAGE_TEST(without_any_nvidia_device_the_cpu_needs_no_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
