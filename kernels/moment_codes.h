@@ -8,10 +8,14 @@
 #include "kernels/dynamic_map.h"
 #include "kernels/moments.h"
 
+enum { DECADES = 7 };
+
 struct moment_codes {
-    float values[DYNAMIC_VALUES];     /* of each code */
-    float bounds[DYNAMIC_VALUES - 1]; /* half way between the neighbours of the ascending values */
-    int zero;                         /* the place of 0 among those: its code is 0 */
+    float values[DYNAMIC_VALUES]; /* of each code */
+    /* of the ascending values: value i is the nearest between edges i and i + 1 */
+    float edges[DYNAMIC_VALUES + 1];
+    int zero;                             /* the place of 0 among those: its code is 0 */
+    float slope[DECADES], start[DECADES]; /* see moment_place */
 };
 
 static inline struct moment_codes moment_codes_of(bool has_sign)
@@ -20,9 +24,31 @@ static inline struct moment_codes moment_codes_of(bool has_sign)
     struct moment_codes codes = {.zero = dynamic_zero(has_sign)};
     dynamic_values(ascending, has_sign);
     for (int i = 0; i < DYNAMIC_VALUES; i++) codes.values[(uint8_t)(i - codes.zero)] = ascending[i];
-    for (int i = 0; i + 1 < DYNAMIC_VALUES; i++) codes.bounds[i] = (ascending[i] + ascending[i + 1]) / 2;
-    if (!has_sign) codes.bounds[0] = 0;
+    codes.edges[0] = -INFINITY, codes.edges[DYNAMIC_VALUES] = INFINITY;
+    for (int i = 1; i < DYNAMIC_VALUES; i++) codes.edges[i] = (ascending[i - 1] + ascending[i]) / 2;
+    if (!has_sign) codes.edges[1] = 0;
+    const double parts = has_sign ? 1 : 2; /* of the lowest decade; each further one has twice as many */
+    for (int e = 0; e < DECADES; e++) {
+        codes.slope[e] = (float)(parts / 0.9 * pow(2, e) * pow(10, 6 - e));
+        codes.start[e] = (float)(1 - parts + parts * 8 / 9 * pow(2, e) - 0.21);
+    }
     return codes;
+}
+
+/* The place of the nearest of the ascending values. The values of a decade lie evenly, so a line leads from a
+ * magnitude to their number, counted from 0, and as each line is less steep than the one before, the lowest
+ * of the seven counts. They meet at powers of 10, the edge between two decades is a fifth of a value further.
+ * So a fifth is taken off, and the number is the right one or the one before it. */
+static inline int moment_place(float at, const struct moment_codes *codes)
+{
+    float size = fabsf(at), number = DYNAMIC_VALUES;
+    for (int e = 0; e < DECADES; e++) {
+        float line = codes->slope[e] * size + codes->start[e];
+        number = line < number ? line : number;
+    }
+    int above = at > 0, place = codes->zero + (2 * above - 1) * (int)number;
+    place = place < 0 ? 0 : place < DYNAMIC_VALUES ? place : DYNAMIC_VALUES - 1;
+    return place + above - 1 + (at > codes->edges[place + above]);
 }
 
 /* x (count) of a block, from element `first` on */
@@ -52,16 +78,9 @@ static inline void moment_encode(struct moment_block *block, const float *x, int
     }
     block->scale = scale;
     memset(block->codes + count, 0, (size_t)(MOMENT_BLOCK - count));
-    float at[MOMENT_BLOCK];
-    int below[MOMENT_BLOCK]; /* bounds below each */
 #pragma omp simd
-    for (int i = 0; i < count; i++) at[i] = x[i] / scale, below[i] = 0;
-    /* a step for all elements at a time: compilers make gathers of the look-ups */
-    for (int step = DYNAMIC_VALUES / 2; step; step /= 2)
-#pragma omp simd
-        for (int i = 0; i < count; i++) below[i] += at[i] > codes->bounds[below[i] + step - 1] ? step : 0;
-#pragma omp simd
-    for (int i = 0; i < count; i++) block->codes[i] = (uint8_t)(below[i] - codes->zero);
+    for (int i = 0; i < count; i++)
+        block->codes[i] = (uint8_t)(moment_place(x[i] / scale, codes) - codes->zero);
 }
 
 #endif

@@ -86,6 +86,23 @@ static void a_code_is_that_of_the_nearest_value(void **state)
         }
 }
 
+static void between_two_values_the_lower_one_is_taken_up_to_the_middle(void **state)
+{
+    (void)state;
+    for (int has_sign = 0; has_sign < 2; has_sign++) {
+        float values[DYNAMIC_VALUES];
+        dynamic_values(values, has_sign);
+        for (int i = 1; i < DYNAMIC_VALUES; i++) {
+            float middle = !has_sign && i == 1 ? 0 : (values[i - 1] + values[i]) / 2; /* 0 only if it is 0 */
+            float x[] = {1, middle, nextafterf(middle, 2), middle != 0 ? nextafterf(middle, -2) : 0}, y[4];
+            struct moment_block block;
+            moments_encode(&block, x, 4, has_sign);
+            moments_decode(y, &block, 0, 4, has_sign);
+            assert_true(y[0] == 1 && y[1] == values[i - 1] && y[2] == values[i] && y[3] == values[i - 1]);
+        }
+    }
+}
+
 /* The relative error of numbers that a decade of the values covers: half of the largest gap, which is 0.9 of
  * 2^e parts, of a number of at least 0.1: e = 6 for the upper decade of a block. */
 static void the_error_of_large_numbers_is_within_a_hundredth_of_the_scale(void **state)
@@ -281,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_values_are_those_of_bitsandbytes),
         cmocka_unit_test(a_code_is_that_of_the_nearest_value),
+        cmocka_unit_test(between_two_values_the_lower_one_is_taken_up_to_the_middle),
         cmocka_unit_test(the_error_of_large_numbers_is_within_a_hundredth_of_the_scale),
         cmocka_unit_test(decoded_numbers_have_the_codes_that_they_came_from),
         cmocka_unit_test(any_part_is_decoded_alike),
