@@ -140,6 +140,7 @@ def copy_tree(changed):
     """Copies what git knows, with `changed` (path: text) in place of the originals, and at first what was built of it:
     times are kept, so that only changed files are compiled again."""
     first = not os.path.isdir(f"{TREE}/{BUILD}")
+    os.makedirs(TREE, exist_ok=True)
     files = output("git", "ls-files", "-co", "--exclude-standard")
     for file in files:
         target = f"{TREE}/{file}"
@@ -155,14 +156,19 @@ def copy_tree(changed):
             os.symlink(os.readlink(file), target)
     for file, text in changed.items():
         write_if_changed(f"{TREE}/{file}", text)
-    with open(f"{HERE}/mutant.h", "rb") as header:
-        write_if_changed(f"{TREE}/mutant.h", header.read())
     known = set(files)
+    for name in set(os.listdir(TREE)) - {file.split("/")[0] for file in files} - {BUILD}:
+        path = f"{TREE}/{name}"  # what bugs of an earlier run have written
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
     for folder, _, names in os.walk(TREE):  # wildcards of the Makefile would find what was removed
         for name in names:
             path = os.path.relpath(f"{folder}/{name}", TREE)
             if name.endswith((".c", ".cu", ".cc")) and path not in known and not path.startswith("build"):
                 os.remove(f"{TREE}/{path}")
+    shutil.copy2(f"{HERE}/mutant.h", TREE)
     if first and os.path.isdir(BUILD):
         shutil.rmtree(f"{TREE}/part", ignore_errors=True)
         shutil.copytree(BUILD, f"{TREE}/part", symlinks=True, ignore=linked_programs)
@@ -303,9 +309,8 @@ def main():
         texts = dict(zip(changed, pool.map(planted_text, changed, changed.values())))
     numbered = [each for group in changed.values() for each in group]
     log(f"{len(numbered)} bugs in {len(changed)} of {len(files)} files; building them in {TREE}")
-    shutil.rmtree(f"{TREE}/scratch", ignore_errors=True)
-    os.makedirs(f"{TREE}/scratch")
     copy_tree(texts)
+    os.makedirs(f"{TREE}/scratch")
     build_tree()
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         names = test_programs()
