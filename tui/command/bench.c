@@ -145,7 +145,7 @@ static enum status print_result(struct bench *b, bool json, struct err *err)
     double tokens = (double)(c->train.batch_size * c->train.seq_len),
            seconds = sorted_median(b->step_seconds, b->rounds);
     double gemm = sorted_median(b->gemm_flops, b->rounds),
-           flops = 6.0 * (double)b->model.parameters * tokens / seconds;
+           flops = model_flops_per_token(&b->model, (double)c->train.seq_len) * tokens / seconds;
     struct output out;
     output_begin(&out, json);
     output_text(&out, "device", b->info.name);
@@ -217,8 +217,7 @@ static const struct command bench_step = COMMAND(
         "Times training steps on one batch of random tokens and, in turns, a large matrix product of the "
         "same "
         "precision. Prints the median of each, the fastest and the slowest step, and which share of the "
-        "product's speed a step reaches, counting 6 FLOPs per parameter and token; then the loss of the "
-        "first "
+        "product's speed a step reaches, with the FLOPs that a run's mfu counts; then the loss of the first "
         "and the last step, and the peak memory without that product. The default is preset tiny (10.8 M "
         "parameters), fp32, batch 16 x 256, Lion.");
 
