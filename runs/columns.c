@@ -77,15 +77,6 @@ const struct column_info *table_column(enum store_table table, const char *name)
     return NULL;
 }
 
-const char **table_next_text(enum store_table table, int *column, void *record)
-{
-    while (*column < store_tables[table].end) {
-        const struct column_info *at = &store_columns[(*column)++];
-        if (at->field == FIELD_TEXT) return (const char **)((char *)record + at->offset);
-    }
-    return NULL;
-}
-
 double column_number(const struct column_info *column, const void *record)
 {
     const char *field = (const char *)record + column->offset;

@@ -93,10 +93,6 @@ const char *column_csv_name(const struct column_info *column);
 /* The column of a table with this name; NULL: none. */
 const struct column_info *table_column(enum store_table table, const char *name);
 
-/* The next text field (a const char *) of a record, from *column on; *column then moves past it. NULL:
- * none. */
-const char **table_next_text(enum store_table table, int *column, void *record);
-
 /* A number field of a record; a bool or an enum as a number; NaN for an absent integer (below 0). */
 double column_number(const struct column_info *column, const void *record);
 /* A text or word field; NULL for other fields. */
