@@ -203,21 +203,49 @@ static const char *trimmed(const json_t *message, size_t *n)
     return content;
 }
 
-/* The end of the answer in text[from..n), its special token included; 0: it is not found. Templates may trim
- * the content, and write something before it. */
-static size_t end_of_answer(const struct instruction_reader *r, const struct rendered *whole, size_t from,
-                            const json_t *message)
+/* Where the text of the first `count` messages ends in that of all of them; 0: the template writes the first
+ * ones differently when no others follow. */
+static size_t end_of_messages(struct instruction_reader *r, const json_t *messages, size_t count,
+                              const struct rendered *whole)
 {
-    size_t n;
-    const char *content = trimmed(message, &n);
-    for (size_t at = from; at < whole->n; at++) {
-        const char *found = n ? memmem(whole->text + at, whole->n - at, content, n) : whole->text + at;
-        if (!found) return 0;
+    struct rendered part;
+    if (render(r, messages, count, false, &part, NULL)) return 0; /* the template refuses it */
+    bool same = part.n <= whole->n && memcmp(part.text, whole->text, part.n) == 0;
+    free(part.text);
+    return same ? part.n : 0;
+}
+
+/* The last special token of text[from..to), a message, or the one that follows if text is left; 0: none. */
+static size_t end_of_message(const struct instruction_reader *r, const struct rendered *whole, size_t from,
+                             size_t to)
+{
+    size_t end = 0;
+    for (size_t at = from; at < to; at++) {
+        const struct added_token *token = message_special_at(r->tokenizer, whole->text + at, to - at);
+        if (token) end = at + token->n, at = end - 1;
+    }
+    for (size_t at = end; at < to; at++)
+        if (!strchr(" \t\r\n", whole->text[at])) return end_of_turn(r, whole->text, whole->n, to);
+    return end;
+}
+
+/* The end of the answer in text[from..to), its special token included, which may follow behind that; 0: it is
+ * not found. Templates may trim the content, write something before it, change it, and write tool calls
+ * behind it, with special tokens of their own. to = 0: it is not known where the message ends. */
+static size_t end_of_answer(const struct instruction_reader *r, const struct rendered *whole, size_t from,
+                            size_t to, const json_t *message)
+{
+    size_t n, limit = to ? to : whole->n;
+    const char *content = trimmed(message, &n), *found;
+    bool calls = to && json_array_size(json_object_get(message, "tool_calls"));
+    for (size_t at = from; !calls && at < limit; at++) {
+        found = n ? memmem(whole->text + at, limit - at, content, n) : whole->text + at;
+        if (!found) break;
         at = (size_t)(found - whole->text);
         size_t end = end_of_turn(r, whole->text, whole->n, at + n);
         if (end) return end;
     }
-    return 0;
+    return to ? end_of_message(r, whole, from, to) : 0;
 }
 
 /* In some templates the token that begins the next turn ends an answer, so nothing ends the last one. Then
@@ -274,7 +302,8 @@ static enum status add_answer(struct instruction_reader *r, const json_t *messag
     *differs = !status && (from > whole->n || memcmp(prompt.text, whole->text, from) != 0);
     free(prompt.text);
     if (status || *differs) return status;
-    size_t to = end_of_answer(r, whole, from, json_array_get(messages, index));
+    size_t to = end_of_answer(r, whole, from, end_of_messages(r, messages, index + 1, whole),
+                              json_array_get(messages, index));
     if (!to)
         return err_set(
             err, STATUS_FAILED,

@@ -163,6 +163,65 @@ TEST_CASE(an_answer_without_weight_is_not_learned)
     release(&seen);
 }
 
+/* `learned`: the texts of what a conversation teaches, with / between. */
+static void expect_learned(const char *template, const char *messages, const char *learned)
+{
+    struct seen seen;
+    struct err err = {0};
+    struct tokenizer *tokenizer;
+    char line[1024], got[1024] = "";
+    assert_ok(tokenizer_open("tests/fixtures/tokenizer/qwen_style.json", &tokenizer, &err), &err);
+    snprintf(line, sizeof line, "{\"messages\": [%s]}", messages);
+    assert_ok(read_text(template, NULL, "tokenizer/qwen_style", line, &seen, &err), &err);
+    for (size_t i = 0, n; i < seen.tokens.count; i += n) {
+        for (n = 1; i + n < seen.tokens.count && seen.mask.ids[i + n] == seen.mask.ids[i]; n++) continue;
+        size_t bytes, used = strlen(got);
+        char *text = tokenizer_decode(tokenizer, seen.tokens.ids + i, n, &bytes);
+        if (seen.mask.ids[i])
+            snprintf(got + used, sizeof got - used, "%s%.*s", used ? "/" : "", (int)bytes, text);
+        free(text);
+    }
+    assert_string_equal(got, learned);
+    release(&seen);
+    tokenizer_close(tokenizer);
+}
+
+#define USER(text)    "{\"role\": \"user\", \"content\": \"" text "\"}"
+#define CALL(content) "{\"role\": \"assistant\", \"content\": " content ", \"tool_calls\": [{\"x\": 1}]}"
+
+/* Whatever the template writes around them, a special token among it, and with a text before them or none. */
+TEST_CASE(tool_calls_are_learned_with_the_end_of_the_turn)
+{
+    const char *special = /* as Mistral's */
+        "{% for m in messages %}{% if m.role == 'user' %}({{ m.content }}){% else %}{{ m.content or '' }}"
+        "{% if m.tool_calls %}<|pad|>{{ m.tool_calls | tojson }}{% endif %}<|end|>{% endif %}{% endfor %}";
+    const char *tagged = /* as Qwen's */
+        "{% for m in messages %}<|pad|>{{ m.role }}\n{{ m.content or '' }}{% if m.tool_calls %}\n<call>\n"
+        "{{ m.tool_calls | tojson }}\n</call>{% endif %}<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}";
+    const char *opened = /* the next turn ends it, as GLM's */
+        "{% for m in messages %}{{ '<|end|>' if m.role == 'user' else '<|pad|>' }}\n{{ m.content or '' }}"
+        "{% if m.tool_calls %}<|pad|>{{ m.tool_calls | tojson }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|pad|>\n{% endif %}";
+    const char *none = USER("a") ", " CALL("null"), *text = USER("a") ", " CALL("\"look\"") ", " USER("b");
+    expect_learned(special, none, "<|pad|>[{\"x\": 1}]<|end|>");
+    expect_learned(special, text, "look<|pad|>[{\"x\": 1}]<|end|>");
+    expect_learned(tagged, none, "<call>\n[{\"x\": 1}]\n</call><|end|>");
+    expect_learned(tagged, text, "look<call>\n[{\"x\": 1}]\n</call><|end|>");
+    expect_learned(opened, text, "look<|pad|>[{\"x\": 1}]<|end|>");
+}
+
+TEST_CASE(what_the_template_makes_of_an_answer_is_learned_and_no_quotation_of_it)
+{
+    const char *plain =
+        "{% for m in messages %}<|pad|>{{ m.role }}\n{{ m.content | replace('*', '') if m.role == "
+        "'assistant' else m.content }}<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}";
+    expect_learned(plain,
+                   USER("a") ", {\"role\": \"assistant\", \"content\": \"*hi*\"}, " USER("you said: *hi*"),
+                   "hi<|end|>");
+}
+
 /* Where the template leaves earlier answers out, each answer is learned in the text that asks for it. */
 TEST_CASE(answers_become_examples_where_the_template_changes_earlier_turns)
 {
@@ -258,6 +317,8 @@ int main(void)
         cmocka_unit_test(the_token_that_ends_a_turn_is_learned),
         cmocka_unit_test(the_token_that_begins_the_next_turn_ends_an_answer_also_the_last_one),
         cmocka_unit_test(an_answer_without_weight_is_not_learned),
+        cmocka_unit_test(tool_calls_are_learned_with_the_end_of_the_turn),
+        cmocka_unit_test(what_the_template_makes_of_an_answer_is_learned_and_no_quotation_of_it),
         cmocka_unit_test(answers_become_examples_where_the_template_changes_earlier_turns),
         cmocka_unit_test(bad_lines_are_named),
         cmocka_unit_test(a_template_that_ends_no_answer_is_refused),
