@@ -27,21 +27,23 @@ static const json_t *find_added(const json_t *list, const char *content)
     return NULL;
 }
 
-/* Appends the tokens that are missing, with ids from `next` on; the number of new ones to *added. */
-static enum status append_tokens(json_t *list, const struct token_addition *a, int next, int *added,
-                                 struct err *err)
+/* Appends the tokens that are missing. One that is in the vocabulary, too, keeps its id, as transformers
+ * reads it; others get ids from `next` on, and *added is their number. */
+static enum status append_tokens(json_t *list, const json_t *vocab, const struct token_addition *a, int next,
+                                 int *added, struct err *err)
 {
     *added = 0;
     for (size_t i = 0; i < a->count; i++) {
         const char *content = a->tokens[i];
         if (!*content) return err_set(err, STATUS_USAGE, "a token to add is empty");
         if (find_added(list, content)) continue;
-        json_t *token =
-            json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", next + *added, "content", content,
-                      "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
+        const json_t *known = json_object_get(vocab, content);
+        json_int_t id = known ? json_integer_value(known) : next + *added;
+        json_t *token = json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", content,
+                                  "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
         if (!token) return err_set(err, STATUS_USAGE, "a token to add is not UTF-8: %.60s", content);
         if (json_array_append_new(list, token)) return err_no_memory(err, "adding tokens");
-        ++*added;
+        *added += !known;
     }
     return STATUS_OK;
 }
@@ -65,7 +67,8 @@ static enum status extend_tokenizer(const char *folder, const struct token_addit
         list = json_array();
         json_object_set_new(*out, "added_tokens", list);
     }
-    status = append_tokens(list, a, before, added, err);
+    const json_t *vocab = json_object_get(json_object_get(*out, "model"), "vocab");
+    status = append_tokens(list, vocab, a, before, added, err);
     *size = before + *added;
     return status;
 }

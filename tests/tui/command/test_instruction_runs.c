@@ -1,5 +1,6 @@
 /* Instruction tuning with the real binary: a run learns to answer and to stop, resumes bit for bit, and shows
  * what it learns from. */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,6 +217,35 @@ static void rows_of_added_tokens_are_trained_and_saved(void **state)
     assert_int_equal(stage_count_leftovers(&p->stage), 0);
 }
 
+/* transformers takes the id of the vocabulary, whatever the file says, and numbers the others without it. */
+static void a_token_of_the_vocabulary_keeps_its_id(void **state)
+{
+    struct place *p = *state;
+    const char *text, *known = NULL;
+    json_t *id, *token;
+    size_t i;
+    process_run(0, "train", p->stage.config, "--name", "plain", "--data.tokenizer=bpe:300",
+                "--model.vocab_size=300", "--train.total_steps=1", "--progress=none", NULL);
+    process_run(0, "model", "add-tokens", "plain", kept_format("%s/one", p->stage.folder), "<|x|>", NULL);
+    json_t *before = json_load_file(kept_format("%s/one/tokenizer.json", p->stage.folder), 0, NULL);
+    json_t *vocab = json_object_get(json_object_get(before, "model"), "vocab");
+    json_object_foreach(vocab, text, id) if (json_integer_value(id) == 270) known = text;
+    assert_non_null(known);
+    char *folder = kept_format("%s/known", p->stage.folder);
+    char *said = process_output("model", "add-tokens", "plain", folder, known, "<|x|>", NULL);
+    assert_non_null(strstr(said, "1 new token, 1 new row, vocabulary of 301\n"));
+    json_t *after = json_load_file(kept_format("%s/tokenizer.json", folder), 0, NULL);
+    json_array_foreach(json_object_get(after, "added_tokens"), i, token)
+    {
+        const char *content = json_string_value(json_object_get(token, "content"));
+        int64_t wanted = strcmp(content, known) == 0 ? 270 : strcmp(content, "<|x|>") == 0 ? 300 : -1;
+        if (wanted >= 0) assert_int_equal(json_integer_value(json_object_get(token, "id")), wanted);
+    }
+    assert_true(i >= 2);
+    json_decref(before);
+    json_decref(after);
+}
+
 int main(void)
 {
 #define TEST(name) STAGE_TEST_SETUP(name, open_place)
@@ -223,7 +253,7 @@ int main(void)
         TEST(a_run_learns_to_answer_and_to_stop),          TEST(accumulated_steps_weight_each_label_alike),
         TEST(a_resumed_run_continues_bit_for_bit),         TEST(rows_of_added_tokens_are_trained_and_saved),
         TEST(a_broken_line_is_named_and_leaves_no_run),    TEST(without_a_chat_template_the_remedy_is_named),
-        TEST(the_row_that_is_shown_marks_what_is_learned),
+        TEST(the_row_that_is_shown_marks_what_is_learned), TEST(a_token_of_the_vocabulary_keeps_its_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
