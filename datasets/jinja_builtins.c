@@ -121,6 +121,20 @@ static struct text margin(struct jinja *j, struct value width, int64_t otherwise
     return buffer_value(&out).text;
 }
 
+/* Whether Python's splitlines would also divide it at another character than a line feed. */
+static bool has_other_breaks(struct text line)
+{
+    for (size_t i = 0; i < line.n; i++) {
+        unsigned char c = (unsigned char)line.at[i];
+        bool two = i + 1 < line.n, three = i + 2 < line.n;
+        if ((c >= '\v' && c <= '\r') || (c >= 0x1C && c <= 0x1E)) return true;
+        if (two && memcmp(line.at + i, "\xC2\x85", 2) == 0) return true;
+        if (three && (memcmp(line.at + i, "\u2028", 3) == 0 || memcmp(line.at + i, "\u2029", 3) == 0))
+            return true;
+    }
+    return false;
+}
+
 BUILTIN(run_indent)
 {
     struct text rest = subject(j, self), blanks = margin(j, a[0], 4);
@@ -131,7 +145,8 @@ BUILTIN(run_indent)
         struct text line = {rest.at, end < 0 ? rest.n : (size_t)end + 1};
         if (first ? value_truth(a[1]) : (line.n && end != 0) || value_truth(a[2]))
             buffer_put(j, &out, blanks);
-        if (memchr(line.at, '\r', line.n)) JINJA_REFUSE(j, "indent: carriage returns are not supported");
+        if (has_other_breaks(line))
+            JINJA_REFUSE(j, "indent: line breaks other than a line feed are not supported");
         buffer_put(j, &out, line);
         rest.at += line.n, rest.n -= line.n;
     }

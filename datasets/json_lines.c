@@ -21,6 +21,8 @@ static const char *remedy(const json_error_t *problem)
         return "JSON is UTF-8; iconv -f latin1 -t utf8 FILE converts Latin-1";
     case json_error_premature_end_of_input:
         return "is the line cut off? " JSON_LINES_RULE;
+    case json_error_numeric_overflow:
+        return "a whole number takes at most 64 bits; put it in quotes, as a text";
     default:
         return JSON_LINES_RULE;
     }

@@ -144,7 +144,7 @@ static enum status add_example(struct reading *r, const struct labelled_row *row
                        "train.seq_len, or set data.too_long = cut)",
                        r->path, row->line, count, most);
     report->truncated += count > most;
-    example.count = (int)(count < most ? count : most);
+    example.count = (int)tokenizer_cut_prompt(wish->tokenizer, data->ids.ids + example.first, count, most);
     data->ids.count = example.first + (size_t)example.count;
     if (!list_reserve(&data->examples, data->example_count, 1, &data->example_capacity, sizeof example))
         return err_no_memory(err, "%zu texts", data->example_count);

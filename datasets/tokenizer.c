@@ -196,6 +196,15 @@ enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const voi
     return status;
 }
 
+size_t tokenizer_cut_prompt(const struct tokenizer *tokenizer, uint32_t *ids, size_t count, size_t most)
+{
+    const struct bpe *bpe = &tokenizer->bpe;
+    size_t after = bpe->after_count < most ? bpe->after_count : most;
+    if (count <= most) return count;
+    if (after) memcpy(ids + most - after, bpe->after, after * sizeof *ids);
+    return most;
+}
+
 int64_t tokenizer_end(const struct tokenizer *tokenizer)
 {
     static const char *const names[] = {TOKENIZER_END, "<|end_of_text|>", "</s>", "<eos>"};

@@ -65,6 +65,10 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, const void *text
 enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const void *text, size_t n,
                                     struct token_list *list, struct err *err);
 
+/* Cuts the ids of a prompt (count) to at most `most`: the tokens behind it stay, as in transformers. Returns
+ * how many are left. */
+size_t tokenizer_cut_prompt(const struct tokenizer *tokenizer, uint32_t *ids, size_t count, size_t most);
+
 /* The bytes of one id, borrowed; *n is their count. An id out of range gives 0 bytes. The bytes of the ids of
  * a text one after the other are the text, except for what tokenizer_added_start says; a character may be
  * spread over several ids. */

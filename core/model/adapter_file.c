@@ -104,7 +104,7 @@ static json_t *modules_to_save(const struct model *model)
 /* Whole where it is whole: peft declares lora_alpha as int. */
 static json_t *alpha_number(double alpha)
 {
-    return alpha == floor(alpha) ? json_integer((json_int_t)alpha) : json_real(alpha);
+    return alpha == floor(alpha) && alpha < 0x1p53 ? json_integer((json_int_t)alpha) : json_real(alpha);
 }
 
 enum status adapter_file_write(const struct model *model, const char *path, struct err *err)

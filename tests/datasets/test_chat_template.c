@@ -168,6 +168,10 @@ TEST_CASE(what_grows_without_end_is_stopped)
         {"{% set n = namespace(x=[1]) %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "",
          "", "the template"},
         {"{{ 'a' | indent(9999999999) }}", "", "", "the template"},
+        {"{{ 'a\xE2\x80\xA8z' | indent }}", "", "", "indent: line breaks other than"},
+        {"{{ 'a\xC2\x85z' | indent }}", "", "", "indent: line breaks other than"},
+        {"{{ 'a\fz' | indent }}", "", "", "indent: line breaks other than"},
+        {"{{ 'a\xE2\x80\xA6\xC2\xA0z' | indent }}", "", "", NULL},
         {"{{ range(-9223372036854775807, 9223372036854775807) }}", "", "", "range: more than"},
         {"", "{# 123456789012345678901234567890 #}", "", "larger than"},
     };

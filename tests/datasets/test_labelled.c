@@ -174,6 +174,40 @@ TEST_CASE(what_is_noteworthy_is_counted)
     wish.truncate = true;
 }
 
+/* <s> and </s>, which this tokenizer puts around a text, stay, as with transformers' truncation. */
+TEST_CASE(a_text_that_is_cut_keeps_the_tokens_around_it)
+{
+    struct token_list whole = {0}, cut = {0};
+    struct tokenizer *tokenizer;
+    struct err err;
+    enum { MOST = 5 };
+    const char *text = "A text of more than five tokens.";
+    if (tokenizer_open("tests/fixtures/tokenizer/partial_style.json", &tokenizer, &err))
+        fail_msg("%s", err.text);
+    if (tokenizer_encode_prompt(tokenizer, text, strlen(text), &whole, &err)) fail_msg("%s", err.text);
+    if (token_list_append(&cut, whole.ids, whole.count, &err)) fail_msg("%s", err.text);
+    assert_true(whole.count > MOST && whole.ids[0] == 1 && whole.ids[whole.count - 1] == 2);
+    assert_int_equal(tokenizer_cut_prompt(tokenizer, cut.ids, cut.count, cut.count), cut.count);
+    assert_memory_equal(cut.ids, whole.ids, whole.count * sizeof *whole.ids);
+    assert_int_equal(tokenizer_cut_prompt(tokenizer, cut.ids, cut.count, MOST), MOST);
+    assert_memory_equal(cut.ids, whole.ids, (MOST - 1) * sizeof *whole.ids);
+    assert_int_equal(cut.ids[MOST - 1], 2);
+    struct labelled data; /* and so in a file of labelled texts */
+    char *path = rig_path("cut.csv");
+    const char *rows = "text,label\nA text of more than five tokens.,x\nb,y\n";
+    rig_write(path, rows, strlen(rows));
+    struct labelled_wish short_ones = wish;
+    short_ones.tokenizer = tokenizer, short_ones.longest = MOST;
+    if (labelled_open(&data, path, &short_ones, &err)) fail_msg("%s", err.text);
+    assert_int_equal(data.examples[0].count, MOST);
+    assert_memory_equal(data.ids.ids + data.examples[0].first, cut.ids, MOST * sizeof *cut.ids);
+    labelled_release(&data);
+    token_list_release(&whole);
+    token_list_release(&cut);
+    tokenizer_close(tokenizer);
+    free(path);
+}
+
 /* Whatever bytes: a status, never a crash. */
 TEST_CASE(random_files_end_in_a_status)
 {
@@ -201,6 +235,7 @@ int main(void)
         cmocka_unit_test(the_split_keeps_a_share_of_every_label),
         cmocka_unit_test(a_label_keeps_a_text_to_train_on),
         cmocka_unit_test(what_is_noteworthy_is_counted),
+        cmocka_unit_test(a_text_that_is_cut_keeps_the_tokens_around_it),
         cmocka_unit_test(random_files_end_in_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

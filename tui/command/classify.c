@@ -219,7 +219,7 @@ static enum status add(struct classification *c, const char *words, size_t n, ui
         return STATUS_OK;
     }
     c->truncated += count > (size_t)c->T;
-    if (count > (size_t)c->T) count = (size_t)c->T;
+    count = tokenizer_cut_prompt(c->tokenizer, c->ids.ids + first, count, (size_t)c->T);
     for (size_t i = 0; i < count; i++)
         if (c->ids.ids[first + i] >= (uint32_t)c->loaded.model.config.vocab_size)
             return err_set(err, STATUS_USAGE,
