@@ -319,7 +319,9 @@ int field_compare(const struct field_value *a, const struct field_value *b, bool
     double x = a->number, y = b->number;
     int order;
     if (!a->known || !b->known) return (int)b->known - (int)a->known;
-    if (!is_number(a) || !is_number(b))
+    if (is_number(a) != is_number(b)) /* numbers come before texts */
+        order = (int)is_number(b) - (int)is_number(a);
+    else if (!is_number(a))
         order = strcmp(field_text(a, left, sizeof left), field_text(b, right, sizeof right));
     else
         order = isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);

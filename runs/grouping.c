@@ -139,6 +139,6 @@ void grouping_cut_stem(char *stem, const char *name)
     size_t n = 0;
     while (stem[n] && stem[n] == name[n]) n++;
     bool whole = !stem[n] && (!name[n] || strchr("-_.", name[n]));
-    while (!whole && n > 0 && !strchr("-_.", stem[n])) n--;
+    while (!whole && n > 0 && (!stem[n] || !strchr("-_.", stem[n]))) n--;
     if (n > 0) stem[n] = '\0';
 }

@@ -94,22 +94,25 @@ enum status journal_count_evals(struct store *store, const char *run_id, struct 
     int64_t factor;
     enum status status = read_direction(store, run_id, &factor, err);
     if (status) return status;
-#define COUNTS                                                                                               \
+#define COUNTS(table) /* as in table_history */                                                              \
     "not exists (select 1 from segments l where l.run_id = ?1 and l.segment > t.segment"                     \
-    " and l.first_step < t.step)"
+    " and (l.first_step < t.step or exists (select 1 from " table                                            \
+    " n where n.run_id = ?1 and n.segment = l.segment and n.step = t.step)))"
+#define EVAL_COUNTS    COUNTS("evals")
+#define MEASURE_COUNTS COUNTS("measures")
     /* any number is better than NaN; the first of two equal ones counts */
     return store_do(
         store, err,
         "with lowest as (select val_loss, step from evals t where run_id = ?1"
-        "  and (val_loss is not null or nan & 2) and " COUNTS
+        "  and (val_loss is not null or nan & 2) and " EVAL_COUNTS
         "  order by val_loss is null, val_loss, step limit 1),"
         " metric as (select value as name from params where run_id = ?1 and name = 'eval.metric'"
         "  and value not in ('', 'val_loss')),"
-        " followed as (select t.step, t.segment, t.value from measures t join metric m on m.name = t.name"
-        "  where t.run_id = ?1 union all"
-        "  select t.step, t.segment, t.val_perplexity from evals t join metric m on m.name = 'val_perplexity'"
-        "  where t.run_id = ?1),"
-        " best as (select step, value from followed t where value is not null and " COUNTS
+        " followed as (select t.step, t.value from measures t join metric m on m.name = t.name"
+        "  where t.run_id = ?1 and " MEASURE_COUNTS " union all"
+        "  select t.step, t.val_perplexity from evals t join metric m on m.name = 'val_perplexity'"
+        "  where t.run_id = ?1 and " EVAL_COUNTS "),"
+        " best as (select step, value from followed where value is not null"
         "  order by value * ?2, step limit 1)"
         " update runs set best_val_loss = (select val_loss from lowest),"
         " best_step = (select step from lowest where not exists (select 1 from metric)"
@@ -118,6 +121,8 @@ enum status journal_count_evals(struct store *store, const char *run_id, struct 
         " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
         "si", run_id, factor);
 #undef COUNTS
+#undef EVAL_COUNTS
+#undef MEASURE_COUNTS
 }
 
 enum status journal_row(struct journal *journal, struct err *err)

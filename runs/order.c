@@ -15,12 +15,14 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
     struct run_info info;
     enum status status = run_get(store, run_id, &info, err);
     if (status) return status;
-    if (!run_is_alive(store, run_id))
+    if (!run_is_alive(store, run_id)) {
+        char again[RUN_ID_MAX + 600] = "";
+        if (info.status == RUN_STOPPED || info.status == RUN_FAILED || info.status == RUN_CRASHED)
+            snprintf(again, sizeof again, " (`%s resume %s` starts it again)", TEXT_PROGRAM, run_id);
         return err_set(err, STATUS_FAILED,
-                       "run %s is not training (status: %s), so no trainer can carry out the order (`%s "
-                       "resume %s` starts "
-                       "it again)",
-                       run_id, status_words[info.status], TEXT_PROGRAM, run_id);
+                       "run %s is not training (status: %s), so no trainer can carry out the order%s", run_id,
+                       status_words[info.status], again);
+    }
     if (verb == ORDER_LR_FACTOR && !(isfinite(argument) && argument >= 0))
         return err_set(err, STATUS_USAGE,
                        "lr-factor: needs a number from 0 up (1 is the schedule as configured)");

@@ -318,7 +318,9 @@ static enum status read_segments(struct reader *reader)
     reader->newest_step = reader->first_new = -1;
     enum status status = store_query(
         reader->store, &select, reader->err,
-        "select segment, (select max(step) from steps s where s.run_id = ?1 and s.segment = g.segment),"
+        "select segment, ifnull((select max(step) from steps s where s.run_id = ?1 and s.segment = "
+        "g.segment),"
+        "  g.first_step - 1),"
         " (select min(first_step) from segments where run_id = ?1 and segment > ?2)"
         " from segments g where run_id = ?1 and first_step is not null order by segment desc limit 1",
         "sn", reader->run_id, reader->series->segment);

@@ -74,9 +74,11 @@ enum status spill_add(struct spill *spill, int segment, int kind, const void *me
     for (size_t done = 0; done < n;) {
         ssize_t some = pwrite(spill->fd, spill->bytes + done, n - done, spill->end + (int64_t)done);
         if (some < 0 && errno == EINTR) continue;
-        if (some <= 0) { /* the next entry overwrites this part of one */
+        if (some <= 0) {
             if (!some) errno = ENOSPC;
-            return io_error(spill, "write", err);
+            status = io_error(spill, "write", err);
+            (void)!ftruncate(spill->fd, spill->end); /* or a part would stay behind a shorter next one */
+            return status;
         }
         done += (size_t)some;
     }

@@ -112,32 +112,47 @@ static enum status write_inference(struct document *d)
     return write_query(d, "inference", '[', JSON_OUT_FLAT, sql);
 }
 
-/* The profiled time and its share, grouped by one column. */
+/* The profiled time and its share, grouped by one column; after "with rows as (...)". */
 #define PROFILE_BY(column, more)                                                                             \
     "select " column ", " more "sum(time_us) / 1e3 as time_ms,"                                              \
     " case when whole > 0 then sum(time_us) / 1e3 / whole end as share"                                      \
-    " from layer_profile, (select sum(time_us) / 1e3 as whole from layer_profile where run_id = ?1)"         \
-    " where run_id = ?1 group by " column " order by time_ms desc, " column
+    " from rows, (select sum(time_us) / 1e3 as whole from rows)"                                             \
+    " group by " column " order by time_ms desc, " column
+
+enum { PROFILE_SQL = TABLE_HISTORY_MAX + 500 };
+
+/* `query` on the rows of the profile that count. */
+static const char *of_profile(char sql[PROFILE_SQL], const char *query)
+{
+    char from[TABLE_HISTORY_MAX];
+    snprintf(sql, PROFILE_SQL, "with rows as (select t.* %s) %s", table_history(TABLE_PROFILE, from), query);
+    return sql;
+}
 
 static enum status write_profile(struct document *d)
 {
+    char sql[PROFILE_SQL];
     sqlite3_stmt *select;
     bool row = false;
     enum status status = store_query(
         d->store, &select, d->err,
-        "select total_time_ms, case when steps > 0 then total_time_ms / steps end as avg_step_ms from"
-        " (select ifnull(sum(time_us), 0) / 1e3 as total_time_ms from layer_profile where run_id = ?1),"
-        " (select count(*) as steps from (select distinct segment, step from layer_profile where"
-        "  run_id = ?1))",
+        of_profile(
+            sql,
+            "select total_time_ms, case when steps > 0 then total_time_ms / steps end as avg_step_ms from"
+            " (select ifnull(sum(time_us), 0) / 1e3 as total_time_ms from rows),"
+            " (select count(*) as steps from (select distinct step from rows))"),
         "s", d->run.id);
     json_out_open(&d->out, "profiler_report", '{', JSON_OUT_LINES);
     if (!status) status = store_step(d->store, select, &row, d->err);
     if (row) write_members(&d->out, select, 0);
     if (row) sqlite3_reset(select);
-    if (!status) status = write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT, PROFILE_BY("phase", ""));
     if (!status)
-        status = write_query(d, "top_operations", '[', JSON_OUT_FLAT,
-                             PROFILE_BY("op", "ifnull(sum(calls), 0) as calls, ") " limit 10");
+        status =
+            write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT, of_profile(sql, PROFILE_BY("phase", "")));
+    if (!status)
+        status =
+            write_query(d, "top_operations", '[', JSON_OUT_FLAT,
+                        of_profile(sql, PROFILE_BY("op", "ifnull(sum(calls), 0) as calls, ") " limit 10"));
     json_out_close(&d->out);
     return status;
 }

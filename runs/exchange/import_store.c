@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "runs/exchange/import_stage.h"
 #include "runs/listing.h"
+#include "runs/recovery.h"
 
 enum { ROWS_AT_ONCE = 1000 };
 
@@ -71,13 +72,9 @@ static enum status open_source(struct transfer *t)
     t->from = NULL;
     if (!status) status = store_open_apart(t->copy, false, &t->from, t->err);
     if (!status) snprintf(t->from->home, sizeof t->from->home, "%s", there); /* of the folders of runs */
+    if (*t->copy)
+        file_remove_tree(t->copy, NULL); /* it stays open: nothing is left of an import that is killed */
     return status;
-}
-
-static void close_source(struct transfer *t)
-{
-    store_close(t->from);
-    if (*t->copy) file_remove_tree(t->copy, NULL);
 }
 
 /* ---- rows ---- */
@@ -279,10 +276,14 @@ static enum status import_run(struct transfer *t, const struct run_info *info)
              info->id);
     enum status status = import_remove_incomplete(&t->turns, incomplete);
     if (status) return status;
+    bool found;
+    int64_t waiting;
     if (run_is_alive(t->from, info->id))
         run->what = RUN_IS_TRAINED;
     else if (!run_get(t->to, info->id, &here, NULL) && here.created_at == info->created_at)
         run->what = RUN_IS_HERE;
+    else if (recovery_look(t->from, info->id, &found, &waiting, NULL) || waiting)
+        run->what = RUN_IS_PARTIAL;
     else
         status = copy_run(t, info, incomplete, run);
     if (!status) t->count++;
@@ -316,6 +317,6 @@ enum status import_store(struct store *store, const struct store_import *request
     *out = t.runs;
     *count = t.count;
     listing_release(&listing);
-    close_source(&t);
+    store_close(t.from);
     return status;
 }

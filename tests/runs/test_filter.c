@@ -242,6 +242,22 @@ TEST_CASE(several_keys_sort_and_columns_have_values)
     assert_int_equal(listing.runs[listing.shown[1]].id[0], 'c'); /* as it was */
 }
 
+TEST_CASE(numbers_come_before_texts)
+{
+    make("mixed");
+    store_fixture_sql(home,
+                      "insert into params values('a', 'x.k', '2'), ('b', 'x.k', '1a'), ('c', 'x.k', '10'),"
+                      " ('d', 'x.k', '3b'), ('e', 'x.k', '9')");
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    static const char *const orders[][2] = {{"x.k", "aecbd"}, {"-x.k", "dbcea"}};
+    for (int o = 0; o < 2; o++) {
+        struct listing_request request = {.columns = "name", .sort = orders[o][0]};
+        assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_OK);
+        for (size_t i = 0; i < 5; i++)
+            assert_int_equal(listing.runs[listing.shown[i]].id[0], orders[o][1][i]);
+    }
+}
+
 TEST_CASE(a_measure_is_known_from_its_first_evaluation_on)
 {
     make("measures");
@@ -388,6 +404,7 @@ int main(void)
         cmocka_unit_test_teardown(a_mistake_is_told_with_its_place_and_does_not_count, forget),
         cmocka_unit_test_teardown(no_text_makes_a_filter_slow_or_breaks_it, forget),
         cmocka_unit_test_teardown(several_keys_sort_and_columns_have_values, forget),
+        cmocka_unit_test_teardown(numbers_come_before_texts, forget),
         cmocka_unit_test_teardown(a_measure_is_known_from_its_first_evaluation_on, forget),
         cmocka_unit_test_teardown(tags_notes_and_names_are_written_cleanly, forget),
         cmocka_unit_test_teardown(archived_runs_are_left_out_unless_the_filter_speaks_of_them, forget),

@@ -66,9 +66,10 @@ TEST_CASE(runs_that_differ_in_the_keys_alone_are_one_group)
 TEST_CASE(a_stem_is_what_names_share_up_to_a_separator)
 {
     static const char *const cases[][3] = {
-        {"base-s1", "base-s2", "base"}, {"base", "base-s2", "base"},    {"base", "base2", "base"},
-        {"a_b.1", "a_b.2", "a_b"},      {"日本-s1", "日本-s2", "日本"}, {"-1", "-2", "-1"},
-        {"one", "two", "one"},          {"same", "same", "same"},       {"base-s1", "base", "base"},
+        {"base-s1", "base-s2", "base"},  {"base", "base-s2", "base"},    {"base", "base2", "base"},
+        {"a_b.1", "a_b.2", "a_b"},       {"日本-s1", "日本-s2", "日本"}, {"-1", "-2", "-1"},
+        {"one", "two", "one"},           {"same", "same", "same"},       {"base-s1", "base", "base"},
+        {"base-s1", "base-s10", "base"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char stem[RUN_NAME_MAX];

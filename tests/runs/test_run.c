@@ -107,6 +107,20 @@ TEST_CASE(any_number_is_better_than_nan_and_the_first_of_equals_is_best)
     assert_true(info.best_val_loss == 9 && info.best_step == 10);
 }
 
+TEST_CASE(an_evaluation_that_was_made_again_is_not_the_best)
+{
+    struct writer *writer = begin("again");
+    step(writer, 99, 1, 1);
+    eval(writer, 100, 2);
+    after(writer);
+    writer = store_fixture_writer(home, id);
+    eval(writer, 100, 2.5);
+    step(writer, 100, 1, 1);
+    eval(writer, 200, 3);
+    struct run_info info = after(writer);
+    assert_true(info.best_val_loss == 2.5 && info.best_step == 100);
+}
+
 static void evaluate_with(struct writer *writer, int64_t number, double loss, const char *name, double value)
 {
     eval(writer, number, loss);
@@ -271,6 +285,7 @@ int main(void)
         cmocka_unit_test(settings_are_stored_to_the_letter),
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
         cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
+        cmocka_unit_test(an_evaluation_that_was_made_again_is_not_the_best),
         cmocka_unit_test(the_best_step_is_that_of_the_configured_metric),
         cmocka_unit_test(a_run_whose_files_cannot_be_removed_stays),
         cmocka_unit_test(a_long_history_is_deleted_in_turns_which_may_be_interrupted),

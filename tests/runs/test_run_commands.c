@@ -275,8 +275,9 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     store_fixture_home("c-order", home, sizeof home);
     answer_furnish(home, finished, crashed);
     answer_expect(home, "order psalms stop", 1,
-                  "is not training (status: early_stopped), so no trainer can carry out the order");
+                  "is not training (status: early_stopped), so no trainer can carry out the order\n");
     answer_expect(home, "order job pause", 1, "is not training (status: crashed)");
+    answer_expect(home, "order job pause", 1, " starts it again)");
     answer_expect(home, "order job dance", 2, "anneal order --help lists them)");
     answer_expect(home, "order job lr-factor", 2, "one number from 0 to 1000");
     answer_expect(home, "order job lr-factor -- -1", 2, "one number from 0 to 1000");

@@ -189,6 +189,27 @@ TEST_CASE(a_resumed_run_rebuilds_the_buckets_it_replaces)
     free(truth.steps);
 }
 
+/* As after a rollback, before its first step: the level is that of the steps before. */
+TEST_CASE(a_segment_that_has_no_step_yet_leaves_the_level)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX], sql[300];
+    struct err err = {0};
+    struct truth truth = {0};
+    struct series series = {0};
+    store_fixture_home("rolled-back", home, sizeof home);
+    store_fixture_run(home, "rolled-back", id);
+    record(home, id, &truth, 0, 20000, 0);
+    snprintf(sql, sizeof sql,
+             "insert into segments(run_id, segment, started_at, first_step) values('%s', 2, 1e9, 19000)", id);
+    store_fixture_sql(home, sql);
+    struct store *store = store_fixture_open(home);
+    if (series_read(store, id, METRIC_LOSS, 0, -1, 100, &series, &err)) fail_msg("%s", err.text);
+    assert_in_range(series.count, 50, 100);
+    series_release(&series);
+    store_close(store);
+    free(truth.steps);
+}
+
 TEST_CASE(lost_rollups_are_healed_on_read_and_at_the_next_segment)
 {
     char home[PATH_MAX], id[RUN_ID_MAX];
@@ -468,6 +489,7 @@ int main(void)
         cmocka_unit_test(every_level_equals_the_raw_rows),
         cmocka_unit_test(of_checkpoints_in_one_place_the_newest_is_listed),
         cmocka_unit_test(a_resumed_run_rebuilds_the_buckets_it_replaces),
+        cmocka_unit_test(a_segment_that_has_no_step_yet_leaves_the_level),
         cmocka_unit_test(lost_rollups_are_healed_on_read_and_at_the_next_segment),
         cmocka_unit_test(a_store_without_stored_sums_gives_the_same_averages),
         cmocka_unit_test(a_fork_inherits_the_steps_before_it_from_all_its_parents),

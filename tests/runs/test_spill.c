@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -115,6 +117,30 @@ static void a_file_cut_anywhere_has_all_entries_before(void **state)
         spill_close(&spill);
         assert_int_equal(read_all(path), 3);
     }
+}
+
+/* A disk that fills up during a long entry takes a shorter one after it. */
+static void of_an_entry_that_did_not_fit_nothing_stays(void **state)
+{
+    (void)state;
+    static char text[10000];
+    struct spill spill;
+    struct err err = {0};
+    struct rlimit limit, before;
+    const char *path = scratch("full");
+    memset(text, 'x', sizeof text - 1);
+    if (spill_make(&spill, path, &about, 0, &err)) fail_msg("%s", err.text);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)spill.end + 4096;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    enum status status = spill_add(&spill, 1, TABLE_SAMPLES, &(struct sample_record){1, "", text}, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, STATUS_IO);
+    add(&spill, MESSAGE_END, &(struct end_note){RUN_STOPPED, 1.8e9, "enough"});
+    spill_close(&spill);
+    assert_int_equal(read_all(path), 1);
 }
 
 static void any_changed_byte_is_noticed(void **state)
@@ -244,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_cut_anywhere_has_all_entries_before),
+        cmocka_unit_test(of_an_entry_that_did_not_fit_nothing_stays),
         cmocka_unit_test(any_changed_byte_is_noticed),
         cmocka_unit_test(any_bytes_are_a_message_or_refused),
         cmocka_unit_test(what_comes_before_the_damage_is_stored_and_the_file_kept_aside),

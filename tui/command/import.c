@@ -32,7 +32,7 @@ static enum status import_logs(struct store *store, const struct words *words, c
 }
 
 /* Prints the ids of the imported runs, and on standard error why others were left out. */
-static void print_imported(const struct imported_run *runs, size_t count)
+static void print_imported(const char *folder, const struct imported_run *runs, size_t count)
 {
     size_t imported = 0;
     for (size_t i = 0; i < count; i++) {
@@ -40,6 +40,11 @@ static void print_imported(const struct imported_run *runs, size_t count)
         imported += runs[i].what == RUN_IMPORTED;
         if (runs[i].what == RUN_IMPORTED)
             puts(id);
+        else if (runs[i].what == RUN_IS_PARTIAL)
+            fprintf(stderr,
+                    "left out: run %s has records in its folder that the database lacks: `ANNEAL_HOME=%s %s "
+                    "doctor --repair` stores them, then import it again\n",
+                    from, CLEAN_LINE(folder), TEXT_PROGRAM);
         else
             fprintf(stderr, "left out: run %s %s\n", from,
                     runs[i].what == RUN_IS_HERE ? "is here already"
@@ -58,7 +63,7 @@ static enum status import_runs(struct store *store, const struct options *o, str
     const struct store_import request = {
         o->store, o->filter, o->checkpoints < 0 ? CHECKPOINTS_LINK : (enum checkpoint_import)o->checkpoints};
     enum status status = import_store(store, &request, &arena, &runs, &count, err);
-    if (!status || count) print_imported(runs, count);
+    if (!status || count) print_imported(o->store, runs, count);
     arena_release(&arena);
     return status;
 }

@@ -118,8 +118,8 @@ static void set_range(struct axis *axis, double lo, double hi)
         lo = 0;
         hi = 1;
     }
-    lo = fmax(lo, -1e300);
-    hi = fmin(hi, 1e300);
+    lo = fmin(fmax(lo, -1e300), 1e300);
+    hi = fmin(fmax(hi, -1e300), 1e300);
     /* Centre a flat line in a range of about its own magnitude; below 1e-300 a step between ticks may be 0.
      */
     double largest = fmax(fabs(lo), fabs(hi));

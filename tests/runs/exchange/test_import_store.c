@@ -18,6 +18,8 @@
 #include "runs/exchange/export.h"
 #include "runs/exchange/import_store.h"
 #include "runs/order.h"
+#include "runs/recovery.h"
+#include "runs/spill.h"
 #include "tests/runs/store_fixture.h"
 
 struct stores {
@@ -277,6 +279,31 @@ static void what_a_killed_import_has_left_is_replaced(void **state)
     close_stores(&s);
 }
 
+/* It could not be completed later. */
+static void a_run_whose_records_wait_is_repaired_first(void **state)
+{
+    (void)state;
+    struct stores s;
+    struct spill spill;
+    struct repair repair;
+    open_stores(&s);
+    struct store *there = store_fixture_open(s.there);
+    if (recovery_begin(there, s.id, &spill, &s.err)) fail_msg("%s", s.err.text);
+    if (spill_add(&spill, 2, TABLE_SAMPLES, &(struct sample_record){300, "late", "text"}, &s.err))
+        fail_msg("%s", s.err.text);
+    spill_close(&spill);
+    import_all(&s);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(s.runs[0].what, RUN_IS_PARTIAL);
+    assert_true(store_fixture_number(s.here, "select count(*) from runs") == 0);
+    if (recovery_repair(there, s.id, &repair, &s.err)) fail_msg("%s", s.err.text);
+    store_close(there);
+    import_all(&s);
+    assert_int_equal(s.runs[0].what, RUN_IMPORTED);
+    assert_true(store_fixture_number(s.here, "select count(*) from samples where prompt = 'late'") == 1);
+    close_stores(&s);
+}
+
 static void only_ended_runs_that_pass_the_filter_are_imported(void **state)
 {
     (void)state;
@@ -340,6 +367,7 @@ int main(void)
         cmocka_unit_test(an_older_store_is_read_from_a_copy_and_a_newer_one_refused),
         cmocka_unit_test(checkpoints_are_linked_or_copied_but_never_from_elsewhere),
         cmocka_unit_test(what_a_killed_import_has_left_is_replaced),
+        cmocka_unit_test(a_run_whose_records_wait_is_repaired_first),
         cmocka_unit_test(only_ended_runs_that_pass_the_filter_are_imported),
         cmocka_unit_test(what_is_no_other_store_is_refused),
     };

@@ -107,10 +107,11 @@ TEST_CASE(control_characters_never_reach_a_cell)
 
 TEST_CASE(ticks_are_round_rising_and_inside)
 {
-    double ranges[][2] = {
-        {0, 1},  {2.137, 8.94},    {-3, 17},      {0, 50000},        {3e-5, 3e-4},    {1e-300, 1e300},
-        {5, 5},  {0, 0},           {-1e-9, 1e-9}, {99999, 100001},   {INFINITY, 1},   {NAN, NAN},
-        {7, -7}, {1e15, 1e15 + 8}, {0, 5e-324},   {-1e-310, 2e-310}, {1e-310, 1e-308}};
+    double ranges[][2] = {{0, 1},        {2.137, 8.94},     {-3, 17},         {0, 50000},
+                          {3e-5, 3e-4},  {1e-300, 1e300},   {5, 5},           {0, 0},
+                          {-1e-9, 1e-9}, {99999, 100001},   {INFINITY, 1},    {NAN, NAN},
+                          {7, -7},       {1e305, 1e306},    {-1e306, -1e305}, {1e15, 1e15 + 8},
+                          {0, 5e-324},   {-1e-310, 2e-310}, {1e-310, 1e-308}};
     for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
         for (int log = 0; log < 2; log++) {
             for (int max = 1; max <= 20; max++) {
