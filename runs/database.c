@@ -2,6 +2,7 @@
 #include "runs/database.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,8 +10,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 
 #define LOCKED "the database is locked by another process (stop that process, then try again)"
@@ -196,6 +199,18 @@ enum status store_sync_commits(struct store *store, bool sync, struct err *err)
     enum status status =
         store_exec(store, sync ? "pragma synchronous = full" : "pragma synchronous = normal", err);
     if (!status) store->full_sync = sync;
+    return status;
+}
+
+enum status store_sync_now(const struct store *store, struct err *err)
+{
+    char log[PATH_MAX];
+    enum status status = file_format_path(log, sizeof log, err, "%s-wal", store->path);
+    int fd = status ? -1 : open(log, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return status; /* without a log all is in the database, and synced */
+    if (file_sync(fd) != 0)
+        status = err_set(err, STATUS_IO, "%s: cannot be synced: %s", log, strerror(errno));
+    close(fd);
     return status;
 }
 

@@ -92,6 +92,8 @@ enum status store_check_place(const struct store *store, struct err *err);
 /* Whether commits from now on wait until the disk has them, and all that were made before. Else a power cut
  * may take back the newest ones; the database stays whole in any case. */
 enum status store_sync_commits(struct store *store, bool sync, struct err *err);
+/* Waits until the disk has all commits, also while another process holds a lock. */
+enum status store_sync_now(const struct store *store, struct err *err);
 
 /* A write transaction. If store_commit fails, nothing is stored. store_rollback is harmless outside a
  * transaction. */

@@ -109,6 +109,12 @@ enum status run_get(struct store *store, const char *id, struct run_info *out, s
  * date ("twin-2", the newest), or "latest".
  * Errors: STATUS_NOT_FOUND (suggests the nearest), STATUS_USAGE when a prefix fits several (names them). */
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err);
+/* The newest run of exactly this name; STATUS_NOT_FOUND: none has it. */
+enum status run_find_named(struct store *store, const char *name, struct run_info *out, struct err *err);
+
+/* Whether it is what a killed import has left: its message begins so. */
+#define RUN_PARTIAL "incomplete: "
+bool run_is_partial(const struct run_info *run);
 
 /* Finds the run of each word, as an array in `arena`; STATUS_USAGE if two words name the same run. */
 enum status run_find_all(struct store *store, const char *const *words, size_t count, struct arena *arena,

@@ -260,6 +260,25 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
     return status;
 }
 
+enum status run_find_named(struct store *store, const char *name, struct run_info *out, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool found;
+    enum status status =
+        select_runs(store, "where name = ?1 order by created_at desc, rowid desc", name, &select, err);
+    if (!status) status = store_step(store, select, &found, err);
+    if (status) return status;
+    if (!found) return not_found(store, name, err);
+    read_run(store, select, out);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+bool run_is_partial(const struct run_info *run)
+{
+    return run->status == RUN_CRASHED && strncmp(run->message, RUN_PARTIAL, strlen(RUN_PARTIAL)) == 0;
+}
+
 enum status run_find_all(struct store *store, const char *const *words, size_t count, struct arena *arena,
                          struct run_info **out, struct err *err)
 {

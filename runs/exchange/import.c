@@ -344,7 +344,7 @@ static enum status make_run(struct import *import, const char *name, const char 
     char incomplete[280];
     sqlite3_stmt *staged;
     double now = clock_wall(), start = now;
-    snprintf(incomplete, sizeof incomplete, "incomplete: %s (import the same files again)", message);
+    snprintf(incomplete, sizeof incomplete, RUN_PARTIAL "%s (import the same files again)", message);
     /* before `staged` is open: with what is read here it would hold on to a state of the database that may be
      * old when the run is written, and such a write fails at once */
     enum status status = import_remove_incomplete(&import->turns, incomplete);

@@ -272,7 +272,7 @@ static enum status import_run(struct transfer *t, const struct run_info *info)
                        "run %.80s: its id cannot be the name of a folder (a damaged database?)",
                        CLEAN_LINE(info->id));
     char incomplete[RUN_ID_MAX + 80];
-    snprintf(incomplete, sizeof incomplete, "incomplete: import of %s from another store (import it again)",
+    snprintf(incomplete, sizeof incomplete, RUN_PARTIAL "import of %s from another store (import it again)",
              info->id);
     enum status status = import_remove_incomplete(&t->turns, incomplete);
     if (status) return status;

@@ -286,7 +286,7 @@ static void show_trainer(struct output *o, const struct show *s)
     bool whole = false, damaged = false;
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         output_line(o, "trainer", "last sign of life %s ago", CLOCK_DURATION(clock_wall() - run->heartbeat));
-    if (run->status != RUN_CRASHED) return;
+    if (run->status != RUN_CRASHED || run_is_partial(run)) return;
     for (size_t i = 0; i < s->history.checkpoint_count; i++) {
         struct place place = place_of(s, &s->history.checkpoints[i]);
         whole = whole || (place.exists && !place.damaged);

@@ -402,9 +402,15 @@ static enum status run(const void *options, const struct words *words, struct er
     const struct options *o = options;
     bool shows = words->count > 0 && strcmp(words->words[0], "show") == 0;
     if (words->count > 1 && !shows) return err_set(err, STATUS_USAGE, "one CONFIG.ini, not %d", words->count);
-    if ((shows || o->resume) && (words->setting_count || o->dry_run || o->name || o->samples || o->ranks))
+    bool stated = words->setting_count || o->dry_run || o->name || o->samples || o->ranks ||
+                  o->seed != defaults.seed || o->factor != defaults.factor ||
+                  strcmp(o->device, defaults.device) != 0;
+    if ((shows || o->resume) && stated)
         return err_set(err, STATUS_USAGE, "%s takes no settings: a sweep is stated before its start",
                        shows ? "show" : "--resume");
+    if (shows && (o->jobs || o->resume))
+        return err_set(err, STATUS_USAGE, "show trains nothing: it takes no --%s",
+                       o->jobs ? "jobs" : "resume");
     if (shows && words->count > 1) return show(words->words[1], o->json, err);
     if (shows) return list(o->json, err);
     if (o->resume && words->count) return err_set(err, STATUS_USAGE, "--resume takes no CONFIG.ini");

@@ -152,15 +152,16 @@ static enum status on_ranks(const char *command, const void *options, const stru
 }
 
 /* Unless the command says how many, a run goes on with as many ranks as it had. */
-static enum status
-on_its_ranks(const char *command, const void *options, const struct words *words,
-             enum status (*run)(const struct options *, const struct words *, struct err *), struct err *err)
+static enum status on_ranks_of(const char *word, const char *command, const void *options,
+                               const struct words *words,
+                               enum status (*run)(const struct options *, const struct words *, struct err *),
+                               struct err *err)
 {
     struct options o = *(const struct options *)options;
     struct recorded_run before;
     enum status status = STATUS_OK;
     if (!o.count && !o.watch && world_launched() == 1) {
-        status = recorded_run_read(words->words[0], &before, err);
+        status = recorded_run_read(word, &before, err);
         if (!status && before.ranks.hosts > 1)
             status = err_set(err, STATUS_USAGE,
                              "run %s had %" PRId64 " ranks on %" PRId64
@@ -213,10 +214,20 @@ static enum status resume_run(const struct options *o, const struct words *words
 
 static enum status run_resume(const void *options, const struct words *words, struct err *err)
 {
-    return on_its_ranks("resume", options, words, resume_run, err);
+    return on_ranks_of(words->words[0], "resume", options, words, resume_run, err);
 }
 
 /* ---- train ---- */
+
+/* --resume-or-start: the newest run of this name. */
+static enum status find_named(const char *name, struct run_info *out, struct err *err)
+{
+    struct store *store = NULL;
+    enum status status = store_open(NULL, true, &store, err);
+    if (!status) status = run_find_named(store, name, out, err);
+    store_close(store);
+    return status;
+}
 
 /* --resume-or-start: whether there is a run of this name, the newest of which is then resumed. */
 static bool resumed_by_name(const struct options *o, const struct words *words, enum status *status,
@@ -224,15 +235,17 @@ static bool resumed_by_name(const struct options *o, const struct words *words, 
 {
     struct training_options training = {0};
     struct recorded_run run;
+    struct run_info found;
     char name[RUN_NAME_CLEAN_MAX];
     run_name_clean(o->name, name, sizeof name);
-    *status = recorded_run_read(name, &run, err);
-    bool found = *status != STATUS_NOT_FOUND && (*status || strcmp(run.info.name, name) == 0);
+    *status = find_named(name, &found, err);
+    if (*status) return *status != STATUS_NOT_FOUND;
+    *status = recorded_run_read(found.id, &run, err);
     training.config = run.config;
-    if (found && !*status && words->count) *status = config_read_file(&training.config, words->words[0], err);
-    if (found && !*status) *status = resume("train", o, words, &run, &training, err);
+    if (!*status && words->count) *status = config_read_file(&training.config, words->words[0], err);
+    if (!*status) *status = resume("train", o, words, &run, &training, err);
     recorded_run_release(&run);
-    return found;
+    return true;
 }
 
 static enum status train_one(const struct options *o, const struct words *words, struct err *err)
@@ -315,7 +328,11 @@ static enum status train_run(const struct options *o, const struct words *words,
 
 static enum status run_train(const void *options, const struct words *words, struct err *err)
 {
-    return on_ranks("train", options, words, train_run, err);
+    const struct options *o = options;
+    struct run_info before;
+    bool goes_on = o->resume_or_start && o->name && !o->seeds && !find_named(o->name, &before, NULL);
+    return goes_on ? on_ranks_of(before.id, "train", options, words, train_run, err)
+                   : on_ranks("train", options, words, train_run, err);
 }
 
 static const struct option_spec train_options[] = {
@@ -405,8 +422,9 @@ static enum status fork_run(const struct options *o, const struct words *words, 
     struct training_options training = {0};
     struct report report;
     struct recorded_run run;
+    static const char ending[] = "-fork";
     char folder[PATH_MAX] = "", passed_over[160] = "", sentence[RUN_ID_MAX + 168] = "",
-         name[RUN_NAME_MAX + 8];
+         name[RUN_NAME_CLEAN_MAX];
     enum status status = recorded_run_read(words->words[0], &run, err);
     training.config = run.config;
     if (!status) status = apply_settings(words, &training.config, err);
@@ -421,7 +439,8 @@ static enum status fork_run(const struct options *o, const struct words *words, 
         status = background_watch("fork", words->argv, NULL, err);
     } else if (!status) {
         struct fork_origin origin = {run.info.id, folder, run.config_text, sentence};
-        snprintf(name, sizeof name, "%s-fork", run.info.name);
+        run_name_clean(run.info.name, name, sizeof name - strlen(ending));
+        strcat(name, ending);
         open_report(&report, o, &training);
         training.name = o->name ? o->name : name;
         training.fork = &origin;
@@ -434,7 +453,7 @@ static enum status fork_run(const struct options *o, const struct words *words, 
 
 static enum status run_fork(const void *options, const struct words *words, struct err *err)
 {
-    return on_its_ranks("fork", options, words, fork_run, err);
+    return on_ranks_of(words->words[0], "fork", options, words, fork_run, err);
 }
 
 static const struct option_spec fork_options[] = {

@@ -69,11 +69,11 @@ static int64_t context_bytes(const struct device_info *info, int64_t *taken)
     return known;
 }
 
-/* Queues until the request fits or a signal interrupts. */
+/* Queues until the request fits or a signal interrupts. The texts of `room` are in `info`. */
 static enum status wait_for(struct memory_share *share, const struct memory_wish *wish,
-                            struct ledger_room *room, int64_t bytes, struct err *err)
+                            struct device_info *info, struct ledger_room *room, int64_t bytes,
+                            struct err *err)
 {
-    struct device_info info;
     fprintf(stderr, "anneal: waiting: %s\n", err->text);
     enum status status =
         share->ledger ? ledger_wait(share->ledger, room, wish->holder, bytes, err) : STATUS_OK;
@@ -82,7 +82,7 @@ static enum status wait_for(struct memory_share *share, const struct memory_wish
         if (interrupt_requested())
             return err_set(err, STATUS_INTERRUPTED, "interrupted while waiting for memory");
         nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-        look(wish, &info, room);
+        look(wish, info, room);
         status = ledger_reserve(share->ledger, room, wish->holder, bytes, &share->id, err);
     } while (status == STATUS_BUSY);
     return status;
@@ -101,7 +101,7 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
     int64_t bytes = wish->bytes + share->overhead;
     if (ledger_open_own(find_home(home), false, &share->ledger, &why)) warn(not_reserved, &why);
     enum status status = ledger_reserve(share->ledger, &room, wish->holder, bytes, &share->id, err);
-    if (status == STATUS_BUSY && wish->wait) status = wait_for(share, wish, &room, bytes, err);
+    if (status == STATUS_BUSY && wish->wait) status = wait_for(share, wish, &info, &room, bytes, err);
     if (!status) return STATUS_OK;
     ledger_close(share->ledger);
     share->ledger = NULL;

@@ -104,6 +104,9 @@ enum status recorded_run_check(const struct recorded_run *run, const struct conf
                        "run %s: was a search for a learning rate, which keeps no weights, so it cannot be %s "
                        "(search again: %s lr-find)",
                        run->info.id, how, TEXT_PROGRAM);
+    if (run_is_partial(&run->info))
+        return err_set(err, STATUS_USAGE, "run %s: cannot be %s: it is part of an import that was killed, %s",
+                       run->info.id, how, run->info.message);
     if (new->lora.rank &&*new->model.from) { /* adapters tell by a hash whether it is still their base */
         strcpy(same.model.from, run->config.model.from);
         snprintf(after, sizeof after, "%.400s/config.json", new->model.from);

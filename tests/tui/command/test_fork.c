@@ -67,6 +67,19 @@ static void a_fork_continues_bit_for_bit_and_says_where_it_came_from(void **stat
     assert_non_null(strstr(page, "final loss"));
 }
 
+static void a_fork_of_a_long_name_is_not_called_as_its_parent(void **state)
+{
+    struct stage *s = *state;
+    char name[64];
+    memset(name, 'n', 63), name[63] = '\0';
+    process_run(0, "train", s->config, "--name", name, "--train.total_steps=2", "--progress=none", NULL);
+    process_run(0, "fork", name, "--train.total_steps=3", "--progress=none", NULL);
+    char *names = stage_query(s, "select name from runs order by steps");
+    memset(name + 58, '\0', 5);
+    char *wanted = kept_format("%snnnnn\n%s-fork", name, name);
+    assert_string_equal(names, wanted);
+}
+
 static void a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights(void **state)
 {
     struct stage *s = *state;
@@ -392,6 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
+        STAGE_TEST(a_fork_of_a_long_name_is_not_called_as_its_parent),
         STAGE_TEST(a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights),
         STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         STAGE_TEST(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length),

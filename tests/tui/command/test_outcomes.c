@@ -570,6 +570,16 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     assert_non_null(strstr(out, "0 of 0 keys differ (fewer than two runs have a recorded configuration)"));
     process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint left to continue from");
 
+    /* what a killed import leaves is no run to go on with */
+    store_fixture_sql(other,
+                      "update runs set status = 'created', message = 'incomplete: imported from x (import "
+                      "the same files again)' where name = 'base'");
+    assert_null(strstr(process_output("show", "base", NULL), "resume"));
+    process_expect_sentence(
+        process_run(2, "resume", "base", NULL),
+        "cannot be resumed: it is part of an import that was killed, incomplete: imported from x "
+        "(import the same files again)");
+
     process_expect_sentence(process_run(2, "import", NULL), "needs a FILE, or --store FOLDER");
     process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name: needs a value");
     process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");

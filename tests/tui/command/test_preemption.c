@@ -53,6 +53,18 @@ static void a_run_leaves_before_its_time_limit(void **state)
                  "1");
 }
 
+/* The ids of runs begin with their date. */
+static void a_name_that_ids_begin_with_is_looked_for_as_a_name(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=a", "--train.total_steps=1", NULL);
+    process_run(0, "train", s->config, "--name=b", "--train.total_steps=1", NULL);
+    for (int i = 0; i < 2; i++)
+        process_run(0, "train", s->config, "--name=2", "--resume-or-start", "--train.total_steps=1", NULL);
+    assert_int_equal(stage_count_runs(), 3);
+    stage_expect(s, "select count(*) from runs where name = '2'", "1");
+}
+
 static void what_a_checkpoint_depends_on_cannot_change(void **state)
 {
     struct stage *s = *state;
@@ -70,6 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(sigusr1_saves_and_leaves_and_the_same_command_goes_on),
         STAGE_TEST(a_run_leaves_before_its_time_limit),
+        STAGE_TEST(a_name_that_ids_begin_with_is_looked_for_as_a_name),
         STAGE_TEST(what_a_checkpoint_depends_on_cannot_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

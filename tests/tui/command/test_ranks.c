@@ -132,7 +132,9 @@ static void the_same_ranks_repeat_their_bits_over_resume_and_fork(void **state)
     struct stage *s = *state;
     static const char *const whole[] = {UNEVEN, "--train.schedule=constant", "--train.total_steps=20", NULL},
                              *const half[] = {UNEVEN, "--train.schedule=constant", "--train.total_steps=10",
-                                              NULL};
+                                              NULL},
+                             *const begun[] = {UNEVEN, "--train.schedule=constant", "--train.total_steps=20",
+                                               "--until=10", NULL};
     stage_need_mpi();
     train(s, "first", "3", whole);
     train(s, "again", "3", whole);
@@ -140,10 +142,16 @@ static void the_same_ranks_repeat_their_bits_over_resume_and_fork(void **state)
     /* with three ranks again, though nothing says so */
     process_run(0, "resume", "resumed", "--train.total_steps=20", "--progress=none", NULL);
     process_run(0, "fork", "first", "--step=10", "--name=forked", "--progress=none", NULL);
+    train(s, "queued", "3", begun);
+    run_words(
+        0,
+        (const char *[]){"train", s->config, "--name=queued", "--resume-or-start", "--progress=none", NULL},
+        whole);
     struct history first = history_of("first"), again = history_of("again"), resumed = history_of("resumed"),
-                   forked = history_of("forked");
+                   forked = history_of("forked"), queued = history_of("queued");
     history_expect_equal(&first, &again);
     history_expect_equal(&first, &resumed);
+    history_expect_equal(&first, &queued);
     assert_int_equal(forked.count, 20);
     for (int i = 10; i < 20; i++) assert_string_equal(forked.steps[i].values, first.steps[i].values);
 }

@@ -178,6 +178,16 @@ static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
     }
     assert_int_equal(stage_count_runs(), 0);
     process_expect_sentence(process_run(1, "sweep", "--resume", "none", NULL), "there is no such sweep");
+    static const char *const stated[] = {"--device=cpu", "--factor=3", "--seed=2", "--samples=2",
+                                         "--ranks=2"};
+    for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
+        process_expect_sentence(process_run(2, "sweep", "--resume", "none", stated[i], NULL),
+                                "takes no settings");
+        process_expect_sentence(process_run(2, "sweep", "show", "none", stated[i], NULL),
+                                "takes no settings");
+    }
+    process_expect_sentence(process_run(2, "sweep", "show", "none", "--jobs=2", NULL), "it takes no --jobs");
+    process_expect_sentence(process_run(2, "sweep", "show", "--resume=none", NULL), "it takes no --resume");
 }
 
 static void a_run_until_a_step_is_tagged_and_resumed(void **state)
