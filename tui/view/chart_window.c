@@ -147,7 +147,9 @@ static void use_mouse(struct chart_window *window, const struct pointer *pointer
     struct rect plot;
     size_t chart = 0;
     int64_t first, last;
-    if (!find_pointed(window, pointer, &plot, &chart)) {
+    bool inside = find_pointed(window, pointer, &plot, &chart);
+    if (action == ACTION_CLICK) window->dragging = inside;
+    if (!inside) {
         if (window->pointed) window->cursor = -1; /* it has left the charts */
         window->pointed = false;
         return;
@@ -166,7 +168,7 @@ static void use_mouse(struct chart_window *window, const struct pointer *pointer
         double places = (double)(last - first), after = places > 0 ? (double)(last - place) / places : 0,
                span = fmax(places * (pointer->wheel < 0 ? 5.0 / 7 : 7.0 / 5), LEAST_SPAN);
         show(window, (int64_t)(span + 0.5), place + (int64_t)(after * span + 0.5));
-    } else if (action == ACTION_DRAG && window->span > 0 && plot.w > 1) {
+    } else if (action == ACTION_DRAG && window->dragging && window->span > 0 && plot.w > 1) {
         double columns = (double)(pointer->x - window->drag_x) / (plot.w - 1);
         show(window, window->span, window->drag_last - (int64_t)(columns * (double)window->span));
     }

@@ -23,7 +23,8 @@ struct chart_window {
     } drawn[LAYOUT_CHARTS];
     int drawn_count;
     bool pointed;      /* the cursor is where the pointer is */
-    int drag_x;        /* where the button was pressed */
+    bool dragging;     /* the button was pressed in a chart */
+    int drag_x;        /* there */
     int64_t drag_last; /* and the last place shown then */
 };
 

@@ -110,14 +110,15 @@ static enum status place_points(struct compare_model *model, const struct compar
                                 struct err *err)
 {
     const struct series *series = &run->series;
-    double before = -INFINITY, fork = place_of(run, request, series->fork_step);
+    bool relative = request->axis == COMPARE_RELATIVE; /* there a fork has no steps of its parents */
+    double before = relative ? 0 : -INFINITY, fork = place_of(run, request, series->fork_step);
     *out = (struct compare_curve){0};
     out->points = arena_alloc_array(&model->curve_arena, series->count + 1, sizeof *out->points);
     if (!out->points) return err_no_memory(err, "the curves of runs");
     for (size_t i = 0; i < series->count; i++) {
         struct series_point p = series->points[i];
         double first = place_of(run, request, p.first_step), last = place_of(run, request, p.last_step);
-        if (isnan(first) || isnan(last) || fabs(last) > (double)PLACE_MAX) continue;
+        if (isnan(first) || isnan(last) || fabs(last) > (double)PLACE_MAX || last < before) continue;
         first = fmax(first, before);
         before = last = fmax(first, last);
         p.first_step = (int64_t)first;
@@ -387,7 +388,7 @@ enum status compare_model_open(struct compare_model *model, struct store *store,
     enum status status = STATUS_OK;
     if (run_set_has(ids, request->base)) status = add_run(model, store, request->base, err);
     for (size_t i = 0; i < ids->count && !status; i++)
-        if (strcmp(ids->ids[i], request->base) != 0) status = add_run(model, store, ids->ids[i], err);
+        if (strcmp(ids->runs[i].id, request->base) != 0) status = add_run(model, store, ids->runs[i].id, err);
     if (!status) status = assign_places(model, store, request, err);
     return status ? status : compare_model_show(model, store, request, err);
 }

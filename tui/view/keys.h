@@ -15,7 +15,8 @@
 enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 127 };
 
 /* Codes beyond Unicode. K_OTHER: a key without use. No keys are K_CONFIRMED and K_ENTERED, a question
- * answered with yes or with a line of text, and K_PASTE and K_PASTE_END, between which text is pasted. */
+ * answered with yes or with a line of text, K_PASTE and K_PASTE_END, between which text is pasted, and
+ * K_REPORT, which nobody has asked for: of the terminal's background, of a button without use. */
 enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
 enum {
     K_DELETE = K_PAGE_DOWN + 1,
@@ -27,9 +28,9 @@ enum {
     K_F6,
     K_F12 = K_F1 + 11
 };
-enum { K_OTHER = K_F12 + 1, K_CONFIRMED, K_ENTERED, K_PASTE, K_PASTE_END };
+enum { K_OTHER = K_F12 + 1, K_CONFIRMED, K_ENTERED, K_PASTE, K_PASTE_END, K_REPORT };
 /* The mouse, at workbench.pointer: moved, pressed, moved while pressed, wheel turned. */
-enum { K_MOVE = K_PASTE_END + 1, K_CLICK, K_DRAG, K_WHEEL };
+enum { K_MOVE = K_REPORT + 1, K_CLICK, K_DRAG, K_WHEEL };
 
 static inline bool key_is_mouse(uint32_t code)
 {

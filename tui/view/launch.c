@@ -71,7 +71,9 @@ enum status launch_poll(struct launch *launch, struct store *store, char run_id[
     if (!launch->pid) return err_set(err, STATUS_NOT_FOUND, "no trainer was started");
     /* check for the end before the run: a very short trainer may start and end in between */
     bool ended = waitpid(launch->pid, NULL, WNOHANG) != 0; /* -1: launch_reap has collected it */
-    if (find_run(launch, store, ended, run_id, err) == STATUS_OK) {
+    enum status status = find_run(launch, store, ended, run_id, err);
+    if (status == STATUS_BUSY) return status;
+    if (!status) {
         run_folder(store, run_id, folder, sizeof folder);
         snprintf(kept, sizeof kept, "%s/stderr.log", folder);
         if (rename(launch->log, kept) != 0) unlink(launch->log);

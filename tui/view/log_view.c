@@ -93,8 +93,9 @@ static void log_close(void *opaque)
 static bool log_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct log_state *state = opaque;
-    bool found = store_changed && workbench_did(workbench, run_get(workbench->store, state->run.id,
-                                                                   &state->run, &workbench->err));
+    bool looks = store_changed || label_is_live(state->run.status); /* a trainer dies without a commit */
+    bool found = looks && workbench_did(workbench, run_get(workbench->store, state->run.id, &state->run,
+                                                           &workbench->err));
     return read_more(state) || found;
 }
 

@@ -19,7 +19,7 @@ struct pointer {
 extern const char mouse_on[], mouse_off[];
 
 /* Reads the bytes after "ESC [ <", such as "0;17;4M". Returns K_MOVE, K_CLICK, K_DRAG or K_WHEEL, and sets
- * *at; K_OTHER for buttons that mean nothing here, and for what is no report: *at is then as it was. */
+ * *at; K_REPORT for buttons that mean nothing here, and for what is no report: *at is then as it was. */
 uint32_t mouse_read(const char *report, struct pointer *at);
 
 #endif

@@ -91,24 +91,31 @@ static void toggle(struct workbench *workbench, struct picker *picker, size_t it
         move_item(picker, item, picker->chosen++);
 }
 
+/* The same for the selected item, which stays selected. */
+static void move_selected(struct picker *picker, size_t from, size_t to)
+{
+    move_item(picker, from, to);
+    arrange(picker);
+    for (size_t row = 0; row < picker->list.count; row++)
+        if (picker->shown[row] == to) picker->list.at = row;
+}
+
 /* A key has changed nothing, leaves the view, has chosen the usual items, or others. */
 enum picked { PICKED_NOTHING, PICKED_BACK, PICKED_USUAL, PICKED_CHANGE };
 
 static enum picked use_key(struct workbench *workbench, struct picker *picker, enum action action,
                            uint32_t code)
 {
-    size_t *at = &picker->list.at, item = *at < picker->list.count ? picker->shown[*at] : picker->count;
+    size_t at = picker->list.at, item = at < picker->list.count ? picker->shown[at] : picker->count;
     bool chosen = item < picker->chosen;
     if (list_key(workbench, &picker->list, action, code)) return PICKED_NOTHING;
     if (action == ACTION_BACK) return PICKED_BACK;
     if (action == ACTION_TOGGLE && item < picker->count) {
         toggle(workbench, picker, item);
     } else if (action == ACTION_EARLIER && chosen && item > 0) {
-        move_item(picker, item, item - 1);
-        if (*at > 0) --*at;
+        move_selected(picker, item, item - 1);
     } else if (action == ACTION_LATER && chosen && item + 1 < picker->chosen) {
-        move_item(picker, item, item + 1);
-        ++*at;
+        move_selected(picker, item, item + 1);
     } else if (action == ACTION_CLEAR) {
         picker->chosen = 0;
         picker->choose_usual(picker);

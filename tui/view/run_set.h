@@ -4,13 +4,19 @@
 
 #include "runs/run.h"
 
+struct run_member {
+    char id[RUN_ID_MAX];
+    double since; /* Unix seconds; 0: not given */
+};
+
 struct run_set {
-    char (*ids)[RUN_ID_MAX]; /* in the order of strcmp */
+    struct run_member *runs; /* in the order of strcmp */
     size_t count, capacity;
 };
 
 bool run_set_has(const struct run_set *set, const char *id);
-void run_set_add(struct run_set *set, const char *id); /* does nothing when memory runs out */
+/* Does nothing when memory runs out. */
+void run_set_add(struct run_set *set, const char *id, double since);
 void run_set_remove(struct run_set *set, const char *id);
 void run_set_release(struct run_set *set); /* empties it */
 

@@ -140,7 +140,12 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
         state->window.live = label_is_live(model->info.status);
         return true;
     }
+    const struct run_history *h = &model->history;
+    bool reads = state->sample && !h->class_count && state->sample < h->sample_count;
+    int64_t read_step = reads ? h->samples[state->sample].step : -1;
     if (!workbench_did(workbench, run_model_update(model, store, &workbench->err))) return true;
+    for (size_t i = 0; reads && i < h->sample_count; i++) /* newer ones come before it */
+        if (h->samples[i].step == read_step) state->sample = i;
     count_steps(state);
     choose_charts(workbench, state);
     if (state->window.span > 0) refine(workbench, state, false);

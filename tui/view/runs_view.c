@@ -78,7 +78,10 @@ static void select_row(struct runs_state *state, size_t row)
 static void mark_members(struct runs_state *state, size_t member, size_t end, bool none)
 {
     for (; member < end; member++)
-        (none ? run_set_remove : run_set_add)(&state->marked, member_at(state, member)->id);
+        if (none)
+            run_set_remove(&state->marked, member_at(state, member)->id);
+        else
+            run_set_add(&state->marked, member_at(state, member)->id, 0);
 }
 
 /* Counts the marks that are shown. */
@@ -419,9 +422,8 @@ static bool change_key(struct workbench *workbench, struct runs_state *state, co
         size_t count = find_targets(state, targets);
         if (!run_change_takes_many(action)) targets[0] = run, count = 1;
         bool done = run_change(workbench, targets, count, action, code);
-        if (action == ACTION_DELETE && !state->deleted->count) workbench->deleted_at = workbench->now;
         for (size_t i = 0; done && i < count; i++) {
-            if (action == ACTION_DELETE) run_set_add(state->deleted, targets[i]->id);
+            if (action == ACTION_DELETE) run_set_add(state->deleted, targets[i]->id, workbench->now);
             if (action != ACTION_TAGS) run_set_remove(&state->marked, targets[i]->id);
         }
         if (done && action == ACTION_DELETE)
@@ -440,8 +442,8 @@ static void compare(struct workbench *workbench, struct runs_state *state, const
     const struct run_info **targets = arena_alloc_array(&arena, state->listing.count + 1, sizeof *targets);
     size_t count = targets ? find_targets(state, targets) : 0;
     run_set_release(&workbench->compared);
-    for (size_t i = 0; i < count; i++) run_set_add(&workbench->compared, targets[i]->id);
-    if (count < 2) run_set_add(&workbench->compared, run->id);
+    for (size_t i = 0; i < count; i++) run_set_add(&workbench->compared, targets[i]->id, 0);
+    if (count < 2) run_set_add(&workbench->compared, run->id, 0);
     arena_release(&arena);
     if (workbench->compared.count < 2)
         workbench_say(workbench, "mark the runs to compare with Space, then press C");
@@ -457,7 +459,7 @@ static void open_row(struct workbench *workbench, struct runs_state *state, cons
                                   : end > member + 1                                   ? &compare_view
                                                                                        : &run_view;
     run_set_release(&workbench->compared);
-    for (; member < end; member++) run_set_add(&workbench->compared, member_at(state, member)->id);
+    for (; member < end; member++) run_set_add(&workbench->compared, member_at(state, member)->id, 0);
     workbench_push(workbench, view, run->id);
 }
 
@@ -505,7 +507,7 @@ static void follow_list(struct workbench *workbench, struct runs_state *state, c
     int row = workbench->pointer.y - list->top;
     if (strcmp(before, list->letters.text) != 0)
         workbench_did(workbench, apply(workbench, state, &workbench->err));
-    else if (action == ACTION_CLICK && row >= 0 &&
+    else if (action == ACTION_CLICK && row >= 0 && list->count &&
              list->scroll + (size_t)row == row_of(state, state->selected))
         workbench_push(workbench, &run_view, state->selected);
     else

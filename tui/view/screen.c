@@ -347,7 +347,7 @@ static uint32_t take_report(struct screen *screen)
         bool part = (key >= '0' && key <= '9') || key == ';', end = key == 'M' || key == 'm';
         if ((!part && !end) || screen->report_bytes + 2 > MOUSE_REPORT_MAX) {
             screen->reported = 0;
-            return K_OTHER;
+            return K_REPORT;
         }
         screen->report[screen->report_bytes++] = (char)key;
         screen->report[screen->report_bytes] = '\0';
@@ -373,7 +373,7 @@ static uint32_t next_key(struct screen *screen)
         screen->next_typed = ""; /* it may begin a sequence, which is no text */
     if (*screen->next_typed) return key_of(glyph_next(&screen->next_typed));
     if (screen->answering && clock_monotonic() > screen->asked + ANSWER_SECONDS) screen->answering = false;
-    if (screen->answering) return take_answer(screen) ? K_OTHER : K_NONE;
+    if (screen->answering) return take_answer(screen) ? K_REPORT : K_NONE;
     if (screen->reported > 0 && clock_monotonic() > screen->reported + ANSWER_SECONDS) screen->reported = 0;
     if (screen->reported > 0) return take_report(screen);
     int kind = wget_wch(screen->keys, &key);
@@ -480,6 +480,7 @@ static void take_signals(struct session *session)
 static void take_keys(struct session *session)
 {
     for (uint32_t key; (key = next_key(session->screen)) != K_NONE;) {
+        if (key == K_REPORT) continue;
         if (key == K_CTRL('z') && !session->workbench->pasting)
             kill(0, SIGTSTP); /* as the terminal does: to all that run in front */
         else if (key_is_mouse(key))

@@ -25,6 +25,7 @@ static void pop(struct workbench *workbench)
     workbench->depth--;
     workbench->stack[workbench->depth].ops->close(workbench->stack[workbench->depth].state);
     free(workbench->stack[workbench->depth].state);
+    workbench->unreadable[0] = '\0';
     workbench->typing = workbench->eager = workbench->working = false;
     workbench->dirty = true;
 }
@@ -159,14 +160,15 @@ static void read_view(struct workbench *workbench, bool store_changed)
     workbench->reading = false;
 }
 
-static enum status delete_unless_trained(struct workbench *workbench, const char *id, struct err *err)
+static enum status delete_unless_trained(struct workbench *workbench, const struct run_member *run,
+                                         struct err *err)
 {
     struct run_info info;
-    enum status status = run_get(workbench->store, id, &info, err);
+    enum status status = run_get(workbench->store, run->id, &info, err);
     if (status) return status;
-    if (info.heartbeat > workbench->deleted_at)
-        return err_set(err, STATUS_BUSY, "run %s: has trained since you deleted it, so it stays", id);
-    return run_delete(workbench->store, id, err);
+    if (info.heartbeat > run->since)
+        return err_set(err, STATUS_BUSY, "run %s: has trained since you deleted it, so it stays", run->id);
+    return run_delete(workbench->store, run->id, err);
 }
 
 size_t workbench_finish(struct workbench *workbench, struct err *err)
@@ -180,7 +182,7 @@ size_t workbench_finish(struct workbench *workbench, struct err *err)
         failed += status && status != STATUS_BUSY;
     }
     for (size_t i = 0; i < deleted->count && !workbench->abandoned; i++) {
-        status = delete_unless_trained(workbench, deleted->ids[i], err);
+        status = delete_unless_trained(workbench, &deleted->runs[i], err);
         workbench->removed += !status;
         failed += status && status != STATUS_NOT_FOUND; /* somebody else has deleted it */
     }
@@ -563,6 +565,9 @@ bool workbench_did(struct workbench *workbench, enum status status)
         workbench->unread = true; /* old data stays, as it does anyway; the next tick reads again */
         return false;
     }
+    if (workbench->reading && strcmp(workbench->unreadable, workbench->err.text) == 0) return false;
+    if (workbench->reading)
+        snprintf(workbench->unreadable, sizeof workbench->unreadable, "%s", workbench->err.text);
     drop_message(workbench);
     snprintf(workbench->message, sizeof workbench->message, "! %s", workbench->err.text);
     workbench->message_style = STYLE_BAD;

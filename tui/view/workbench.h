@@ -118,10 +118,10 @@ struct workbench {
     struct pointer pointer;   /* with a key of the mouse */
     struct run_set compared;  /* the runs that compare_view opens */
     struct run_set deleted;   /* the runs that workbench_finish deletes */
-    double deleted_at;        /* Unix seconds since when there are some */
-    bool abandoned; /* no key has ended it but a signal, or its terminal is gone: nothing is deleted */
-    size_t removed; /* runs that workbench_finish has deleted */
-    struct err err; /* for calls that workbench_did checks */
+    bool abandoned;       /* no key has ended it but a signal, or its terminal is gone: nothing is deleted */
+    size_t removed;       /* runs that workbench_finish has deleted */
+    struct err err;       /* for calls that workbench_did checks */
+    char unreadable[512]; /* what the view could not read, and why: said once */
     char visited[RUN_ID_MAX]; /* the run shown last, for the list to select; "": none */
     /* for the screen: the grid is out of date; the user has left; every cell must be written again */
     bool dirty, left, redraw;

@@ -329,6 +329,26 @@ TEST_CASE(a_run_that_has_trained_since_its_deletion_stays)
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
 }
 
+/* Each deletion has a time of its own. */
+TEST_CASE(a_run_that_trained_before_its_own_deletion_goes)
+{
+    char home[1024], sql[200];
+    struct err err = {0};
+    fill_thirty("between", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    double now = clock_wall();
+    workbench_tick(workbench, now);
+    headless_type(workbench, "Dy");
+    snprintf(sql, sizeof sql, "update runs set heartbeat = %.0f where id != '%s'", now + 5,
+             workbench->deleted.runs[0].id);
+    store_fixture_sql(home, sql);
+    workbench_tick(workbench, now + 10);
+    headless_type(workbench, "Dy");
+    assert_int_equal(workbench_finish(workbench, &err), 0);
+    assert_int_equal(workbench->removed, 2);
+    workbench_close(workbench);
+}
+
 TEST_CASE(nothing_is_deleted_when_the_terminal_goes)
 {
     char home[1024];
@@ -471,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_run_is_deleted_only_after_yes),
         cmocka_unit_test(a_run_that_trains_again_is_not_deleted_and_the_reason_is_told),
         cmocka_unit_test(a_run_that_has_trained_since_its_deletion_stays),
+        cmocka_unit_test(a_run_that_trained_before_its_own_deletion_goes),
         cmocka_unit_test(nothing_is_deleted_when_the_terminal_goes),
         cmocka_unit_test(an_empty_store_teaches_how_to_begin),
         cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_continue, unmount),

@@ -152,6 +152,13 @@ TEST_CASE(columns_order_and_filter_are_remembered)
                     "/run-0 10 match by train.learning_rate");
     headless_type(workbench, "v");
     headless_press(workbench, K_CTRL('u'), 1);
+    headless_type(workbench, "/at\r"); /* what is moved stays selected, though others between are hidden */
+    headless_press(workbench, K_HOME, 1);
+    headless_type(workbench, "jh");
+    headless_expect_selected(workbench, "time");
+    headless_type(workbench, "l");
+    headless_expect_selected(workbench, "time");
+    headless_press(workbench, K_ESCAPE, 1);
     headless_type(workbench, "q");
     headless_expect_not(workbench, 120, 24, "learning_rate name");
     workbench_close(workbench);

@@ -30,7 +30,7 @@ TEST_CASE(reports_are_read_whole_or_not_at_all)
     }
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         struct pointer at = {-1, -1, 9};
-        if (mouse_read(none[i], &at) != K_OTHER) fail_msg("\"%s\" was read", none[i]);
+        if (mouse_read(none[i], &at) != K_REPORT) fail_msg("\"%s\" was read", none[i]);
         assert_true(at.x == -1 && at.y == -1 && at.wheel == 9);
     }
 }
@@ -94,6 +94,13 @@ TEST_CASE(the_wheel_zooms_at_the_pointer_and_dragging_pans)
     for (int i = 0; i < 12; i++) report(workbench, K_WHEEL, X, Y, 1);
     expect(workbench, " 400 ");
     for (int i = 0; i < 60; i++) report(workbench, K_WHEEL, X, Y, -1); /* to the smallest window */
+    report(workbench, K_CLICK, X, Y, 0);
+    char before[1024];
+    snprintf(before, sizeof before, "%s", headless_row_with(workbench, W, H, "loss @"));
+    report(workbench, K_CLICK, X, 0, 0); /* from outside, nothing is dragged */
+    report(workbench, K_DRAG, X + 20, Y, 0);
+    report(workbench, K_CLICK, X, Y, 0);
+    assert_string_equal(headless_row_with(workbench, W, H, "loss @"), before);
     for (int x = 0; x < W; x++) report(workbench, K_DRAG, x, Y, 0);
     for (int y = -5; y < H + 5; y++) report(workbench, K_CLICK, 500, y, 0);
     expect(workbench, "loss @");
@@ -153,6 +160,11 @@ TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
     headless_expect_not(workbench, 80, 24, "Keys");
     report(workbench, K_CLICK, 10, 5, 0);
     headless_expect(workbench, 80, 24, 80, "loss");
+    headless_type(workbench, "q/zzz\r"); /* no row is shown */
+    report(workbench, K_CLICK, 10, 2, 0);
+    headless_expect_not(workbench, 80, 24, "no run given");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_type(workbench, "\r");
     headless_type(workbench, "x");
     headless_expect(workbench, 80, 24, 80, "Charts");
     report(workbench, K_CLICK, 10, 3, 0);
@@ -171,6 +183,13 @@ static void a_terminal_sends_reports_of_any_column(void **state)
     struct pty *pty = terminal_open(environment, 60, 300, NULL, NULL, watch);
     pty_wait_text(pty, "▸loss");
     assert_non_null(strstr(pty_raw(pty), mouse_on));
+    pty_send(pty, "?");
+    pty_wait_text(pty, "Keys");
+    pty_send(pty,
+             "\033[<0;9;9m\033[<2;9;9M\033[<39;9;9M"); /* released, the right button, with Shift: no key */
+    pty_send(pty, "\t"); /* closes the help, and does not go to the next chart */
+    pty_wait_no_text(pty, "Keys");
+    pty_wait_text(pty, "▸loss");
     pty_send(pty, "\033[<35;230;8M"); /* beyond what other encodings can say */
     pty_wait_text(pty, "▸loss @");
     pty_send(pty, "\033[<0;2");

@@ -142,6 +142,65 @@ TEST_CASE(every_order_asks_for_what_its_key_says)
     store_close(quiet.store);
 }
 
+TEST_CASE(the_log_and_the_configuration_notice_that_the_trainer_died)
+{
+    static const char *const views[] = {"w", "i"};
+    for (int v = 0; v < 2; v++) {
+        struct fill_quiet quiet;
+        fill_quiet(&quiet, v ? "quiet-keys-died" : "quiet-log-died");
+        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        headless_type(workbench, views[v]);
+        headless_expect(workbench, 100, 24, 100, "mortal ● running");
+        run_lock_release(&quiet.lock);
+        workbench_tick(workbench, quiet.now + 5);
+        headless_expect(workbench, 100, 24, 100, "mortal ✗ crashed");
+        workbench_close(workbench);
+        store_close(quiet.store);
+    }
+}
+
+TEST_CASE(that_a_run_was_deleted_elsewhere_is_said_once)
+{
+    static const char *const views[] = {"", "w", "i"};
+    for (int v = 0; v < 3; v++) {
+        struct fill_quiet quiet;
+        fill_quiet(&quiet, v == 0 ? "gone-run" : v == 1 ? "gone-log" : "gone-keys");
+        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        headless_type(workbench, views[v]);
+        run_lock_release(&quiet.lock);
+        store_fixture_sql(quiet.home, "delete from runs where name = 'mortal'");
+        workbench_tick(workbench, quiet.now + 1);
+        headless_expect(workbench, 100, 24, 100, "there is no such run");
+        headless_type(workbench, "?");
+        headless_press(workbench, K_ESCAPE, 1);
+        headless_expect_not(workbench, 100, 24, "there is no such run");
+        store_fixture_sql(quiet.home, "delete from steps"); /* a commit */
+        workbench_tick(workbench, quiet.now + 2);
+        headless_expect_not(workbench, 100, 24, "there is no such run");
+        workbench_close(workbench);
+        store_close(quiet.store);
+    }
+}
+
+/* A text that is read does not move on when a newer one is written. */
+TEST_CASE(an_older_sample_stays_under_its_readers_eyes)
+{
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "quiet-sample");
+    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    headless_expect(workbench, 100, 24, 100, "sample @19");
+    headless_press(workbench, K_UP, 1);
+    headless_expect(workbench, 100, 24, 100, "sample @10");
+    store_fixture_sql(quiet.home,
+                      "insert into samples(run_id, segment, step, prompt, text) select id, 1, 29, 'a', 'b' "
+                      "from runs where name = 'mortal'");
+    workbench_tick(workbench, quiet.now + 1);
+    headless_expect(workbench, 100, 24, 100, "sample @10");
+    workbench_close(workbench);
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
+}
+
 TEST_CASE(what_was_read_stays_when_the_store_fails)
 {
     static const char *const tables[] = {"runs",   "steps",  "evals",        "samples",
@@ -531,6 +590,9 @@ int main(void)
         cmocka_unit_test(the_cursor_moves_by_columns_and_takes_the_window_with_it),
         cmocka_unit_test(an_order_is_reported_when_it_has_taken_effect),
         cmocka_unit_test(every_order_asks_for_what_its_key_says),
+        cmocka_unit_test(the_log_and_the_configuration_notice_that_the_trainer_died),
+        cmocka_unit_test(that_a_run_was_deleted_elsewhere_is_said_once),
+        cmocka_unit_test(an_older_sample_stays_under_its_readers_eyes),
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
         cmocka_unit_test(a_zoomed_window_moves_between_the_first_step_and_the_newest),
         cmocka_unit_test(charts_begin_at_the_first_recorded_step),
