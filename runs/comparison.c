@@ -388,9 +388,7 @@ static size_t name_length(const char *list)
     return n;
 }
 
-/* Whether two values of data.train name the same data, with whatever weights: "a/ : 7, b/ : 3" and "a/, b/".
- */
-static bool are_same_sources(const char *x, const char *y)
+bool comparison_same_sources(const char *x, const char *y)
 {
     while (*x && *y) {
         size_t n = name_length(x), m = name_length(y);
@@ -414,7 +412,7 @@ static bool differ_in_tokens(const struct compared *a, const struct compared *b)
     if (strncmp(x, "bpe:", 4) != 0) return false; /* bpe is learned from the text */
     x = setting_of(a, "data.train");
     y = setting_of(b, "data.train");
-    return x && y && !are_same_sources(x, y);
+    return x && y && !comparison_same_sources(x, y);
 }
 
 bool comparison_has_same_tokens(const struct comparison *c)

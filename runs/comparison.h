@@ -86,6 +86,10 @@ const char *comparison_setting(const struct comparison *c, size_t run, const cha
 /* "2 of 80 keys differ", with a remark where fewer than two runs have a configuration. Returns buf. */
 char *comparison_count_keys(const struct comparison *c, char *buf, size_t size);
 
+/* Whether two values of data.train name the same data, with whatever weights: "a/ : 7, b/ : 3" and "a/, b/".
+ */
+bool comparison_same_sources(const char *x, const char *y);
+
 /* Whether all runs cut text into the same tokens as the first, so that losses per token can be compared. A
  * run of unknown configuration counts as alike. */
 bool comparison_has_same_tokens(const struct comparison *c);

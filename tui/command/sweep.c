@@ -9,9 +9,13 @@
 
 #include "core/base/clock.h"
 #include "core/base/processors.h"
+#include "core/base/record.h"
 #include "core/base/text.h"
+#include "core/model/data_format.h"
+#include "datasets/tokenizer.h"
 #include "kernels/device/world.h"
 #include "runs/alike.h"
+#include "runs/comparison.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/command/sweep_axes.h"
@@ -32,9 +36,9 @@ static const struct options defaults = {.device = "auto", .seed = 1, .factor = 2
 struct plan_of_sweep {
     struct sweep sweep;
     struct sweep_axes axes;
-    char **configs;               /* of each run, as text */
-    struct sweep_probe *found;    /* of each run */
-    char metric[CONFIG_TEXT_MAX]; /* eval.metric of run 1 */
+    char **configs;            /* of each run, as text */
+    struct sweep_probe *found; /* of each run */
+    struct config first;       /* of run 1 */
 };
 
 /* "my" of "configs/my.ini", with -2, -3, … if there is such a sweep. */
@@ -81,6 +85,42 @@ static enum status check_different(const struct plan_of_sweep *p, int index, str
     return STATUS_OK;
 }
 
+/* The key that keeps the results of two runs from being compared; NULL: none does. A loss depends on the
+ * tokens, and what is measured on validation text depends on that; the score of a task on neither. */
+static const char *find_incomparable(const struct config *a, const struct config *b)
+{
+    const char *metric = a->eval.metric;
+    bool loss = measure_falls(metric), classifies = format_traits(a->data.format)->least_labels > 0,
+         same_sources = comparison_same_sources(a->data.train, b->data.train), own = !*a->data.val;
+    if (strcmp(metric, b->eval.metric) != 0) return "eval.metric";
+    if (!loss && strcmp(a->eval.tasks, b->eval.tasks) != 0) return "eval.tasks";
+    if (!loss && !classifies) return NULL;
+    if (a->data.format != b->data.format) return "data.format";
+    if (strcmp(a->data.val, b->data.val) != 0) return "data.val";
+    if (own && a->data.val_fraction != b->data.val_fraction) return "data.val_fraction";
+    if (own && a->data.val_split != b->data.val_split) return "data.val_split";
+    if (!classifies && strcmp(a->data.tokenizer, b->data.tokenizer) != 0) return "data.tokenizer";
+    bool learns = !classifies && tokenizer_learned_size(a->data.tokenizer) > 0; /* from the texts */
+    return !same_sources && (own || learns) ? "data.train" : NULL;
+}
+
+/* Halving ranks runs; without it, the user may have reasons. */
+static enum status check_comparable(const struct plan_of_sweep *p, const struct config *config, int index,
+                                    struct err *err)
+{
+    const char *key = find_incomparable(&p->first, config);
+    if (!key) return STATUS_OK;
+    if (p->sweep.factor == 1) {
+        output_warn("%s differs between run 1 and run %d: their results cannot be compared", key, index + 1);
+        return STATUS_OK;
+    }
+    return err_set(
+        err, STATUS_USAGE,
+        "%s must be the same for all runs, or their results cannot be compared (or --factor 1: then all "
+        "train to their end)",
+        key);
+}
+
 static enum status plan_run(struct plan_of_sweep *p, const struct words *words, const struct options *o,
                             int index, struct err *err)
 {
@@ -91,9 +131,8 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
         status =
             err_set(err, STATUS_USAGE,
                     "checkpoint.contents must be full, so that runs can go on at a rung (or --factor 1)");
-    if (!status && !index) memcpy(p->metric, config.eval.metric, sizeof p->metric);
-    if (!status && strcmp(p->metric, config.eval.metric) != 0)
-        status = err_set(err, STATUS_USAGE, "eval.metric must be the same for all runs, which it compares");
+    if (!status && !index) p->first = config;
+    if (!status) status = check_comparable(p, &config, index, err);
     if (!status && !(p->configs[index] = config_text(&config)))
         status = err_no_memory(err, "the configurations");
     if (!status) status = check_different(p, index, err);

@@ -169,7 +169,15 @@ static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
         {"--train.optimizer=adamw,adamw", "--name=größe", "\"adamw\" is there twice"},
         {"--eval.metric=val_loss,val_perplexity", NULL, "eval.metric must be the same for all runs"},
         {"--data.train=/no/such,/file", NULL, "run 1 (train /no/such)"},
+        {"--data.tokenizer=bytes,bpe:300", "--model.vocab_size=300",
+         "data.tokenizer must be the same for all"},
+        {"--data.val_fraction=0.1,0.2", NULL, "data.val_fraction must be the same for all runs"},
+        {"--data.val_split=blocks,tail", NULL, "data.val_split must be the same for all runs"},
     };
+    struct process *all =
+        process_run(0, "sweep", s->config, "--data.val_fraction=0.1,0.2", "--factor=1", "--dry-run", NULL);
+    assert_non_null(
+        strstr(process_stderr(all), "warning: data.val_fraction differs between run 1 and run 2"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process *p = process_start("sweep", s->config, cases[i].setting, cases[i].other, NULL);
         int status = process_wait_exit(p);
