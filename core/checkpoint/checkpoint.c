@@ -344,7 +344,15 @@ void checkpoint_list(const char *parent, char *buf, size_t size)
     free(steps);
 }
 
-void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step)
+static bool is_needed(struct needed_steps needed, int64_t step)
+{
+    size_t i = 0;
+    while (i < needed.count && needed.steps[i] != step) i++;
+    return i < needed.count;
+}
+
+void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step,
+                      struct needed_steps needed)
 {
     char path[CHECKPOINT_PATH];
     size_t count;
@@ -352,6 +360,7 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
     for (size_t i = 0; i < count; i++) {
         if (steps[i] > written) continue;
         if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
+        if (is_needed(needed, steps[i])) continue;
         file_remove_whole(join_step(path, parent, steps[i]), NULL);
     }
     free(steps);
@@ -363,13 +372,13 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
     if (folder) closedir(folder);
 }
 
-int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step)
+int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step, struct needed_steps needed)
 {
     char path[CHECKPOINT_PATH];
     size_t count;
     int64_t *steps = checkpoint_steps(parent, &count), oldest = -1;
     for (size_t i = 1; i < count; i++) /* the newest first */
-        if (steps[i] != best_step) oldest = steps[i];
+        if (steps[i] != best_step && !is_needed(needed, steps[i])) oldest = steps[i];
     free(steps);
     if (oldest < 0) return -1;
     return file_remove_whole(join_step(path, parent, oldest), NULL) ? -1 : oldest;

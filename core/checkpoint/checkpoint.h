@@ -203,16 +203,23 @@ bool checkpoint_set_aside(const char *folder);
 /* Renames the folder of this step, if there is one, to step-N.suspect, which is ignored from then on. */
 void checkpoint_set_suspect_aside(const char *parent, int64_t step);
 
-/* Removes step-N folders below `parent` up to `written`, the newest, except the `keep` newest of them and the
- * one of `best_step` (-1: none); also unfinished folders of a killed trainer. `written` always stays; folders
- * of later steps, left by an earlier segment of the run, neither count nor are removed. Only for the process
- * that holds the run's lock. Ignores errors. */
-void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step);
+/* Checkpoints that other runs need, which are never removed. Borrowed. */
+struct needed_steps {
+    const int64_t *steps;
+    size_t count;
+};
+
+/* Removes step-N folders below `parent` up to `written`, the newest, except the `keep` newest of them, the
+ * one of `best_step` (-1: none) and those that are needed; also unfinished folders of a killed trainer.
+ * `written` always stays; folders of later steps, left by an earlier segment of the run, neither count nor
+ * are removed. Only for the process that holds the run's lock. Ignores errors. */
+void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step,
+                      struct needed_steps needed);
 
 /* Removes the oldest step-N folder below `parent` except the newest and that of `best_step`, to make room on
  * a full disk. Returns its step; -1: there is none to remove. Only for the process that holds the run's lock.
  */
-int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step);
+int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step, struct needed_steps needed);
 
 /* The work of a job. One rank alone writes everything. Of several ranks, each writes its part; when all have,
  * rank 0 writes the rest. */
@@ -230,8 +237,9 @@ struct save_job {
     const struct tokenizer *tokenizer;   /* may be NULL */
     const struct companions *companions; /* may be NULL */
     int64_t keep;                        /* how many of the newest stay, besides state.best_saved */
-    bool prune;                          /* false: all older ones stay */
-    void (*before)(void *context);       /* called before anything is written, by the writing thread */
+    struct needed_steps needed;
+    bool prune;                    /* false: all older ones stay */
+    void (*before)(void *context); /* called before anything is written, by the writing thread */
     void *context;
 
     /* the result */

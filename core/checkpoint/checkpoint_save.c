@@ -257,7 +257,7 @@ void save_carry_out(struct save_job *job)
                                       &job->bytes, &job->err);
     job->wall_time = clock_wall();
     if (!job->status && job->prune)
-        checkpoint_prune(job->folder, job->keep, job->state.step, job->state.best_saved);
+        checkpoint_prune(job->folder, job->keep, job->state.step, job->state.best_saved, job->needed);
 }
 
 static void *carry_out(void *job)

@@ -343,7 +343,9 @@ static enum status save_in_place_of_older(struct trainer *t, struct err *err)
     int64_t removed;
     enum status status = trainer_save_now(t, "last", err);
     while (status == STATUS_IO && (err->system == ENOSPC || err->system == EDQUOT)) {
-        removed = t->world->rank ? -1 : checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved);
+        removed = t->world->rank
+                      ? -1
+                      : checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved, t->setup.needed);
         world_share(t->world, &removed, sizeof removed);
         if (removed >= 0)
             trainer_event(t, "warning",

@@ -245,6 +245,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
         .tokenizer = t->setup.corpus->tokenizer,
         .companions = &t->companions,
         .keep = c->checkpoint.keep,
+        .needed = t->setup.needed,
         .prune = !trainer_weights_are_in_doubt(t),
         .before = o->safe,
         .context = o->context};

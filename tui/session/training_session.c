@@ -323,6 +323,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .corpus = &s->corpus,
                                 .world = s->options->ranks->world,
                                 .checkpoints = s->options->probe ? NULL : s->checkpoints,
+                                .needed = {s->needed, s->needed_count},
                                 .weights = s->weights,
                                 .traces = s->traces,
                                 .warm_folder = warm_folder,

@@ -40,6 +40,8 @@ struct training_session {
     struct run_log log;
     struct hook *hook;     /* NULL: none */
     char origin[PATH_MAX]; /* the checkpoint that a resumed run continues from */
+    int64_t *needed;       /* steps of its checkpoints to which other runs refer, owned */
+    size_t needed_count;
     char passed_over[160]; /* a sentence about a newer one that cannot be used; "": there is none */
     char full[4096];       /* lines about a device without room, until there is a log to hold them */
     bool tries;            /* makes no step: the other ranks do not take part */

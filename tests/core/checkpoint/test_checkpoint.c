@@ -222,6 +222,26 @@ TEST_CASE(saving_the_same_step_again_replaces_it_whole)
     free(parent);
 }
 
+static const struct needed_steps nothing_needed = {0};
+
+TEST_CASE(what_other_runs_need_is_never_removed)
+{
+    static const int64_t steps[] = {2, 4};
+    const struct needed_steps needed = {steps, 2};
+    struct rig rig;
+    struct model_config config = rig_config();
+    char *parent = saved_folder("needed");
+    saved_open(&rig, &config, 2, 5);
+    for (int64_t step = 1; step <= 6; step++) saved_write(parent, &rig, step);
+    checkpoint_prune(parent, 1, 6, -1, needed);
+    assert_int_equal(count_entries(parent), 3);
+    assert_true(saved_offered(parent, 2) == 2 && saved_offered(parent, 4) == 4);
+    assert_int_equal(checkpoint_remove_oldest(parent, -1, needed), -1);
+    assert_int_equal(checkpoint_remove_oldest(parent, -1, (struct needed_steps){steps, 1}), 4);
+    rig_close(&rig);
+    free(parent);
+}
+
 TEST_CASE(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left)
 {
     struct rig rig;
@@ -232,16 +252,16 @@ TEST_CASE(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left)
     make_folder(parent, ".step-13.tmp-4242");
     saved_write_text(parent, ".step-13.tmp-4242", "model.safetensors", "half");
     saved_write_text(parent, "notes.txt", "", "mine");
-    checkpoint_prune(parent, 2, 12, -1);
+    checkpoint_prune(parent, 2, 12, -1, nothing_needed);
     assert_int_equal(count_entries(parent), 3);
     assert_int_equal(saved_offered(parent, -1), 12);
     assert_int_equal(saved_offered(parent, 11), 11);
     assert_int_equal(saved_offered(parent, 10), -1);
     char *notes = saved_path(parent, "notes.txt", "");
     assert_true(file_exists(notes));
-    checkpoint_prune(parent, 5, 12, -1);
+    checkpoint_prune(parent, 5, 12, -1, nothing_needed);
     assert_int_equal(count_entries(parent), 3);
-    checkpoint_prune("no/such/folder", 5, 12, -1);
+    checkpoint_prune("no/such/folder", 5, 12, -1, nothing_needed);
     free(notes);
     rig_close(&rig);
     free(parent);
@@ -265,7 +285,7 @@ TEST_CASE(damaged_ones_are_set_aside_and_push_no_good_one_out)
     assert_int_equal(checkpoint_set_damaged_aside(parent, found), 2);
     assert_int_equal(checkpoint_set_damaged_aside(parent, found), 0);
     saved_write(parent, &rig, 35);
-    checkpoint_prune(parent, 2, 35, -1);
+    checkpoint_prune(parent, 2, 35, -1, nothing_needed);
     assert_int_equal(saved_offered(parent, -1), 35);
     assert_int_equal(saved_offered(parent, 20), 20);
     assert_int_equal(count_entries(parent), 4); /* and the two set aside */
@@ -282,13 +302,13 @@ TEST_CASE(the_one_just_written_stays_whatever_is_newer)
     char *parent = saved_folder("newer");
     saved_open(&rig, &config, 2, 5);
     for (int64_t step = 1; step <= 6; step++) saved_write(parent, &rig, step);
-    checkpoint_prune(parent, 2, 4, 1);
+    checkpoint_prune(parent, 2, 4, 1, nothing_needed);
     assert_int_equal(saved_offered(parent, 4), 4);
     assert_int_equal(saved_offered(parent, 3), 3);
     assert_int_equal(saved_offered(parent, 2), -1);
     assert_int_equal(saved_offered(parent, 1), 1); /* the best */
     assert_int_equal(saved_offered(parent, 6), 6);
-    checkpoint_prune(parent, 0, 6, -1);
+    checkpoint_prune(parent, 0, 6, -1, nothing_needed);
     assert_int_equal(saved_offered(parent, -1), 6);
     assert_int_equal(count_entries(parent), 1);
     rig_close(&rig);
@@ -302,9 +322,10 @@ TEST_CASE(the_oldest_makes_room_but_neither_the_newest_nor_the_best)
     char *parent = saved_folder("oldest");
     saved_open(&rig, &config, 2, 5);
     for (int64_t step = 0; step <= 3; step++) saved_write(parent, &rig, step);
-    assert_int_equal(checkpoint_remove_oldest(parent, 1), 0); /* of a run stopped before its first step */
-    assert_int_equal(checkpoint_remove_oldest(parent, 1), 2);
-    assert_int_equal(checkpoint_remove_oldest(parent, 1), -1);
+    assert_int_equal(checkpoint_remove_oldest(parent, 1, nothing_needed),
+                     0); /* of a run stopped before its first step */
+    assert_int_equal(checkpoint_remove_oldest(parent, 1, nothing_needed), 2);
+    assert_int_equal(checkpoint_remove_oldest(parent, 1, nothing_needed), -1);
     assert_int_equal(saved_offered(parent, 1), 1);
     assert_int_equal(saved_offered(parent, -1), 3);
     rig_close(&rig);
@@ -421,6 +442,7 @@ int main(void)
         cmocka_unit_test(incomplete_folders_and_other_names_are_never_offered),
         cmocka_unit_test(a_list_of_checksums_that_is_not_ours_is_refused),
         cmocka_unit_test(saving_the_same_step_again_replaces_it_whole),
+        cmocka_unit_test(what_other_runs_need_is_never_removed),
         cmocka_unit_test(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left),
         cmocka_unit_test(damaged_ones_are_set_aside_and_push_no_good_one_out),
         cmocka_unit_test(the_one_just_written_stays_whatever_is_newer),

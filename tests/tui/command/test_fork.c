@@ -67,6 +67,18 @@ static void a_fork_continues_bit_for_bit_and_says_where_it_came_from(void **stat
     assert_non_null(strstr(page, "final loss"));
 }
 
+static void a_resumed_run_keeps_the_checkpoints_on_which_others_stand(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=base", "--train.total_steps=4", "--checkpoint.keep=1",
+                "--checkpoint.every=2", "--progress=none", NULL);
+    process_run(0, "train", s->config, "--name=adapted", "--model.from=base", "--lora.rank=2",
+                "--train.total_steps=2", "--progress=none", NULL);
+    process_run(0, "resume", "base", "--train.total_steps=12", "--progress=none", NULL);
+    process_run(0, "resume", "adapted", "--train.total_steps=3", "--progress=none", NULL);
+    process_run(0, "generate", "adapted", "--prompt=a", "--max-tokens=2", NULL);
+}
+
 static void a_fork_of_a_long_name_is_not_called_as_its_parent(void **state)
 {
     struct stage *s = *state;
@@ -405,6 +417,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
+        STAGE_TEST(a_resumed_run_keeps_the_checkpoints_on_which_others_stand),
         STAGE_TEST(a_fork_of_a_long_name_is_not_called_as_its_parent),
         STAGE_TEST(a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights),
         STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
