@@ -44,7 +44,8 @@ static enum status begin_scalars(struct reader *r)
     char word[NAME_MAX_BYTES];
     enum store_table table;
     metric_word(r->import->path, word, sizeof word);
-    const struct column_info *metric = scalar_column(word, &table);
+    bool taken;
+    const struct column_info *metric = scalar_column(r->import, word, &table, &taken);
     if (!metric)
         return err_set(
             r->import->err, STATUS_USAGE,
@@ -52,6 +53,10 @@ static enum status begin_scalars(struct reader *r)
             "(rename it: loss, lr, grad_norm, tokens_per_sec, step_ms, clip_scale, mfu, epoch, tokens, "
             "val_loss, val_perplexity or eval_ms .csv)",
             r->import->path, word);
+    if (taken)
+        return err_set(r->import->err, STATUS_USAGE,
+                       "%s: an earlier file has values of %s under another name (leave one of them out)",
+                       r->import->path, metric->name);
     r->rows = (struct import_rows){.import = r->import,
                                    .table = table,
                                    .columns = {table_column(table, "wall_time"), table_column(table, "step"),

@@ -36,9 +36,25 @@ char *scalar_word(const char *name, char *buf, size_t size)
     return buf;
 }
 
-const struct column_info *scalar_column(const char *word, enum store_table *table)
+/* Whether the column's values are those of another word; if they are of none yet, they are now of this one.
+ */
+static bool is_taken(struct import *import, const struct column_info *column, const char *word)
+{
+    int i = 0;
+    while (i < import->spelled_count && import->spelled[i].column != column) i++;
+    if (i < import->spelled_count) return strcmp(import->spelled[i].word, word) != 0;
+    if (i == (int)(sizeof import->spelled / sizeof *import->spelled)) return false;
+    import->spelled[i].column = column;
+    snprintf(import->spelled[i].word, sizeof import->spelled[i].word, "%s", word);
+    import->spelled_count++;
+    return false;
+}
+
+const struct column_info *scalar_column(struct import *import, const char *word, enum store_table *table,
+                                        bool *taken)
 {
     const char *name = word;
+    *taken = false;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         for (int k = 1; k < 6 && aliases[i][k]; k++)
             if (strcmp(word, aliases[i][k]) == 0) name = aliases[i][0];
@@ -46,6 +62,7 @@ const struct column_info *scalar_column(const char *word, enum store_table *tabl
     if (!metric) metric = table_column(*table = TABLE_EVALS, name);
     bool known =
         metric && metric->csv && metric->field && strcmp(name, "step") != 0 && strcmp(name, "wall_time") != 0;
+    if (known) *taken = is_taken(import, metric, word);
     return known ? metric : NULL;
 }
 
@@ -82,9 +99,10 @@ enum status import_scalar(struct import_scalars *scalars, const char *name, int6
     enum store_table table;
     clean_line(clean, sizeof clean, name);
     scalar_word(clean, word, sizeof word);
-    const struct column_info *column = scalar_column(word, &table);
-    bool whole = fabs(value) < 1e18 && floor(value) == value;
-    if (!column || (column_is_integer(column) && !whole)) {
+    bool taken, whole = fabs(value) < 1e18 && floor(value) == value;
+    const struct column_info *column = scalar_column(scalars->import, word, &table, &taken);
+    if (taken && strcmp(word, column->name) == 0 && strlen(word) + 3 < sizeof word) strcat(word, "_2");
+    if (!column || taken || (column_is_integer(column) && !whole)) {
         column = &store_columns[COLUMN_MEASURES_value];
         table = TABLE_MEASURES;
     }

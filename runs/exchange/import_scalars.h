@@ -1,6 +1,7 @@
 /* Private to runs/: metrics as other programs name and log them, one value at a time. A name that means a
  * column of `steps` or `evals` (train/loss, learning_rate, eval/loss, …) goes there, any other becomes a
- * measure. A later value of the same step replaces the earlier one. */
+ * measure. A later value of the same step replaces the earlier one. Of two names that mean the same column,
+ * such as train/loss and loss, the first has it. */
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_SCALARS_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_SCALARS_H
 
@@ -12,8 +13,9 @@ enum { SCALAR_NAME_MAX = 48 };
  * beyond ASCII stay. "" if nothing is left. Returns buf. */
 char *scalar_word(const char *name, char *buf, size_t size);
 
-/* The column that a word of scalar_word means; NULL: none. */
-const struct column_info *scalar_column(const char *word, enum store_table *table);
+/* The column that a word of scalar_word means; NULL: none. *taken: its values are those of another word. */
+const struct column_info *scalar_column(struct import *import, const char *word, enum store_table *table,
+                                        bool *taken);
 
 /* Zero it, but for `import`, before its first use. */
 struct import_scalars {

@@ -26,6 +26,11 @@ struct import {
     char remark[200];          /* about something left out; "": all was read */
     struct import_turns turns; /* the transactions that store the run */
     struct err *err;
+    struct import_spelling { /* the word under which a file had the values of a column */
+        const struct column_info *column;
+        char word[48];
+    } spelled[24];
+    int spelled_count;
 };
 
 /* Fills the error "path:line: …" and returns STATUS_CORRUPT. */

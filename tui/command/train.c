@@ -1,10 +1,13 @@
 /* anneal train, resume, fork: a new run or several of different seeds, another segment of a run, a new run
  * from a checkpoint of another. train_report.h shows how it goes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -248,7 +251,26 @@ static bool resumed_by_name(const struct options *o, const struct words *words, 
     return true;
 }
 
-static enum status train_one(const struct options *o, const struct words *words, struct err *err)
+/* Of commands that are given twice at the same time, the second must not find that there is no such run yet.
+ * *fd holds a lock on a byte of a file, which stands for the name; -1: locks do not work here. */
+static enum status hold_name(const char *name, int *fd, struct err *err)
+{
+    char folder[PATH_MAX - 16], path[PATH_MAX];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    lock.l_start = (off_t)(XXH64(name, strlen(name), 0) >> 2);
+    *fd = -1;
+    enum status status = file_in_home("runs", folder, sizeof folder, err);
+    if (!status) status = file_make_folders(folder, err);
+    if (status) return status;
+    snprintf(path, sizeof path, "%s/.starting", folder);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*fd < 0 || fcntl(*fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
+        return STATUS_OK;
+    close(*fd);
+    return err_set(err, STATUS_BUSY, "run \"%s\": another process is starting or training it", name);
+}
+
+static enum status start_or_resume(const struct options *o, const struct words *words, struct err *err)
 {
     struct training_options training = {.name = o->name};
     struct report report;
@@ -267,6 +289,16 @@ static enum status train_one(const struct options *o, const struct words *words,
     bool json = o->json;
     status = o->dry_run ? training_try(&training, dry_run_print, &json, err) : training_start(&training, err);
     return conclude(status, &report, err);
+}
+
+static enum status train_one(const struct options *o, const struct words *words, struct err *err)
+{
+    int lock = -1;
+    enum status status = STATUS_OK;
+    if (o->resume_or_start && !o->watch) status = hold_name(o->name, &lock, err);
+    if (!status) status = start_or_resume(o, words, err);
+    if (lock >= 0) close(lock);
+    return status;
 }
 
 /* Trains the runs of --seeds, NAME-s1, NAME-s2 …, one after the other. The first that fails or is interrupted

@@ -190,10 +190,11 @@ static enum status find_best_step(struct store *store, const struct recorded_run
         if (file_is_folder(folder)) break;
     }
     if (!status && i == count)
-        status = err_set(err, STATUS_NOT_FOUND,
-                         "run %s: there is no checkpoint of a best step, or it has been removed (without "
-                         "--best the newest one is used)",
-                         run->info.id);
+        status = err_set(
+            err, STATUS_NOT_FOUND, "run %s: %s (without --best the newest checkpoint is used)", run->info.id,
+            run->info.best_step == 0
+                ? "the best evaluation was the one before the first step, whose weights are not kept"
+                : "there is no checkpoint of a best step, or it has been removed");
     if (!status) *step = best[i].step;
     if (!status && i > 0)
         fprintf(stderr,

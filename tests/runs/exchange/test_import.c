@@ -207,6 +207,12 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
         exchange_write(home, files[i].name, files[i].text, strlen(files[i].text), paths[i]);
         list[i] = paths[i];
     }
+    char other[PATH_MAX + 64]; /* the loss under another name */
+    exchange_write(home, "theirs/loss.csv", files[0].text, strlen(files[0].text), other);
+    assert_int_equal(import_files(store, (const char *[]){paths[0], other}, 2, NULL, &outcome, &err),
+                     STATUS_USAGE);
+    assert_non_null(
+        strstr(err.text, "theirs/loss.csv: an earlier file has values of loss under another name"));
     if (import_files(store, list, FILES, NULL, &outcome, &err)) fail_msg("%s", err.text);
     assert_non_null(strstr(outcome.id, "-theirs")); /* the folder */
     char want[800];

@@ -64,6 +64,22 @@ static void scalars_of_both_forms_become_steps_evaluations_and_measures(void **s
     }
 }
 
+/* The first name has the column. */
+static void two_names_of_one_column_do_not_mix(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("two-losses", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, LOGS "two_losses.tfevents");
+    char *text = exchange_table(store, made.id, TABLE_STEPS);
+    assert_non_null(strstr(text, ",1,0,,,1700000000,,3,,"));
+    assert_non_null(strstr(text, ",1,2,,,1700000002,,2.5,,"));
+    free(text);
+    expect_rows(store, made.id, TABLE_MEASURES, "1,0,loss_2,9\n1,1,loss_2,8.75\n1,2,loss_2,8.5\n");
+    store_close(store);
+}
+
 static void a_run_of_wandb_keeps_its_name_configuration_tags_and_summary(void **state)
 {
     (void)state;
@@ -280,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalars_of_both_forms_become_steps_evaluations_and_measures),
+        cmocka_unit_test(two_names_of_one_column_do_not_mix),
         cmocka_unit_test(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary),
         cmocka_unit_test(the_step_that_a_trainer_logs_is_the_step),
         cmocka_unit_test(a_log_that_ends_anywhere_is_read_up_to_there),

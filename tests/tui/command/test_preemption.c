@@ -65,6 +65,21 @@ static void a_name_that_ids_begin_with_is_looked_for_as_a_name(void **state)
     stage_expect(s, "select count(*) from runs where name = '2'", "1");
 }
 
+static void commands_that_start_together_train_one_run(void **state)
+{
+    struct stage *s = *state;
+    int trained = 0;
+    struct process *both[2] = {submit(s, "--train.total_steps=20"), submit(s, "--train.total_steps=20")};
+    for (int i = 0; i < 2; i++) {
+        int status = process_wait_exit(both[i]);
+        if (status)
+            process_expect_sentence(both[i], "run \"job\": another process is starting or training it");
+        trained += !status;
+    }
+    assert_in_range(trained, 1, 2);
+    assert_int_equal(stage_count_runs(), 1);
+}
+
 static void what_a_checkpoint_depends_on_cannot_change(void **state)
 {
     struct stage *s = *state;
@@ -83,6 +98,7 @@ int main(void)
         STAGE_TEST(sigusr1_saves_and_leaves_and_the_same_command_goes_on),
         STAGE_TEST(a_run_leaves_before_its_time_limit),
         STAGE_TEST(a_name_that_ids_begin_with_is_looked_for_as_a_name),
+        STAGE_TEST(commands_that_start_together_train_one_run),
         STAGE_TEST(what_a_checkpoint_depends_on_cannot_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
