@@ -258,10 +258,9 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
     process_run(0, "train", s->config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL);
     process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL),
                             "there is no checkpoint of a best step");
-    process_run(0, "train", s->config, "--name=worse", "--progress=none", "--train.learning_rate=9",
-                "--train.warmup_steps=0", "--train.total_steps=3", NULL);
+    stage_query(s, "update runs set best_step = 0 where name = 'blind'");
     process_expect_sentence(
-        process_run(1, "generate", "worse", "--best", NULL),
+        process_run(1, "generate", "blind", "--best", NULL),
         "the best evaluation was the one before the first step, whose weights are not kept");
 }
 
