@@ -137,6 +137,8 @@ static enum status add_example(struct reading *r, const struct labelled_row *row
         data->ids.count = example.first;
         return STATUS_OK;
     }
+    if (utf8_valid_bytes(row->text, row->length) < row->length && !report->foreign++)
+        report->foreign_line = row->line;
     if (count > most && !wish->truncate)
         return err_set(err, STATUS_USAGE,
                        "%.200s: line %" PRIu64

@@ -27,9 +27,10 @@ struct labelled_example {
 /* Counts of unusual rows, to be reported once. */
 struct labelled_report {
     uint64_t rows, truncated, longest; /* the most tokens of a text, before it was cut */
-    uint64_t empty, empty_line; /* texts without a token, which are left out, and the line of the first */
-    uint64_t conflicts;         /* texts that are there with different labels */
-    int unseen;                 /* labels that no training example has */
+    uint64_t empty, empty_line;     /* texts without a token, which are left out, and the line of the first */
+    uint64_t foreign, foreign_line; /* texts that are not UTF-8, and the line of the first */
+    uint64_t conflicts;             /* texts that are there with different labels */
+    int unseen;                     /* labels that no training example has */
 };
 
 struct labelled {

@@ -457,6 +457,11 @@ static void cl_note(const struct task_data *data, char *buf, size_t size)
                 r->truncated, m->base.config->train.seq_len, r->truncated == 1 ? "is" : "are", r->longest);
     if (r->empty)
         fprintf(out, "; %" PRIu64 " empty, the first in line %" PRIu64 ", left out", r->empty, r->empty_line);
+    if (r->foreign)
+        fprintf(out,
+                "; %" PRIu64 " not UTF-8, the first in line %" PRIu64
+                ", learned byte by byte (Latin-1: iconv -f LATIN1 -t UTF-8)",
+                r->foreign, r->foreign_line);
     if (r->conflicts)
         fprintf(out, "; %" PRIu64 " text%s more than once, with different labels", r->conflicts,
                 r->conflicts == 1 ? " occurs" : "s occur");

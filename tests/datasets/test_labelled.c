@@ -157,7 +157,7 @@ TEST_CASE(what_is_noteworthy_is_counted)
 {
     static const char text[] =
         "text,label\nsame,x\nother,y\nsame,y\n,x\nsame,x\na text of more than sixteen bytes,x\n"
-        "b,y\nc,x\n";
+        "b,y\nc\xf1,x\n";
     struct labelled data;
     struct err err;
     if (read_text("a.csv", text, sizeof text - 1, NULL, &data, &err)) fail_msg("%s", err.text);
@@ -166,6 +166,8 @@ TEST_CASE(what_is_noteworthy_is_counted)
     assert_int_equal(data.report.empty, 1);
     assert_int_equal(data.report.empty_line, 5);
     assert_int_equal(data.report.truncated, 1);
+    assert_int_equal(data.report.foreign, 1);
+    assert_int_equal(data.report.foreign_line, 9);
     assert_int_equal(data.report.longest, 33);
     assert_int_equal(data.example_count, 7);
     labelled_release(&data);
