@@ -221,8 +221,10 @@ static enum status add_name(struct gathering *g, char *name)
     if (errno != ENOENT && errno != ENOTDIR)
         return err_set(g->err, STATUS_IO, "%.200s: cannot open: %s", name, strerror(errno));
     return err_set(g->err, STATUS_NOT_FOUND,
-                   "%.200s: no such file, folder or recipe (%s data fetch lists the recipes%s)", name,
-                   TEXT_PROGRAM,
+                   g->cache || g->names_only
+                       ? "%.200s: no such file, folder or recipe (%s data fetch lists the recipes%s)"
+                       : "%.200s: no such file or folder",
+                   name, TEXT_PROGRAM,
                    strchr(name, ':') ? "; the weight of a source is a number, as in books/ : 0.7" : "");
 }
 

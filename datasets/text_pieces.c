@@ -50,7 +50,7 @@ static enum status text_of(const struct json_lines *lines, const char *key, cons
                   (json_object_get(lines->object, "prompt") && json_object_get(lines->object, "completion"))))
         return err_set(err, STATUS_CORRUPT,
                        "%s: line %" PRIu64 ": has no \"%.60s\" but a conversation (set data.format = "
-                       "instructions)",
+                       "instructions, or give --conversations)",
                        lines->path, lines->line, key);
     return err_set(err, STATUS_CORRUPT,
                    "%s: line %" PRIu64

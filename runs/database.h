@@ -85,10 +85,6 @@ enum status store_run(struct store *store, sqlite3_stmt *statement, struct err *
 /* Runs SQL text without parameters. */
 enum status store_exec(struct store *store, const char *sql, struct err *err);
 
-/* STATUS_FAILED: the database was removed or replaced since it was opened, so that what is written is lost.
- */
-enum status store_check_place(const struct store *store, struct err *err);
-
 /* Whether commits from now on wait until the disk has them, and all that were made before. Else a power cut
  * may take back the newest ones; the database stays whole in any case. */
 enum status store_sync_commits(struct store *store, bool sync, struct err *err);

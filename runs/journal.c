@@ -187,7 +187,10 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
                                     .counted_steps = true,
                                     .counted_evals = true};
         snprintf(journal->run_id, sizeof journal->run_id, "%s", run_id);
-        status = begin_segment(journal, clock_wall(), err);
+        status = store_do(store, err, /* of a trainer that was killed */
+                          "update segments set status = 'crashed' where run_id = ?1 and status = 'running'",
+                          "s", run_id);
+        if (!status) status = begin_segment(journal, clock_wall(), err);
     }
     if (!status) status = answer_old_orders(journal, "not done: the trainer had already ended", err);
     return store_end(store, status, err);

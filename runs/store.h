@@ -56,6 +56,9 @@ void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);
 
+/* STATUS_FAILED: the database was removed or replaced since it was opened, so that what is written is lost. */
+enum status store_check_place(const struct store *store, struct err *err);
+
 /* A number that grows whenever another connection has committed; if it is equal, nothing has changed. It
  * costs at most one cheap system call, on a shared file system a lock. */
 int64_t store_version(struct store *store);

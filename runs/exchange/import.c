@@ -81,6 +81,27 @@ static int is_log(const struct dirent *entry)
     return strncmp(entry->d_name, "events.out.tfevents.", 20) == 0 || text_ends_with(entry->d_name, ".wandb");
 }
 
+/* The first folder in `path` that has such logs, with a slash behind; "": none has. */
+static void find_logs(const char *path, char *buf, size_t size)
+{
+    char folder[PATH_MAX];
+    struct dirent **names = NULL;
+    int count = scandir(path, &names, NULL, versionsort);
+    *buf = '\0';
+    for (int i = 0; i < count; i++) {
+        struct dirent **logs = NULL;
+        int found = *names[i]->d_name == '.' || *buf ||
+                            file_format_path(folder, sizeof folder, NULL, "%s/%s", path, names[i]->d_name)
+                        ? 0
+                        : scandir(folder, &logs, is_log, NULL);
+        if (found > 0) snprintf(buf, size, "%s/", names[i]->d_name);
+        while (found > 0) free(logs[--found]);
+        free(logs);
+        free(names[i]);
+    }
+    free(names);
+}
+
 /* Reads a file, or in a folder those that TensorBoard or wandb has written, the oldest first. */
 static enum status read_path(struct import *import, const char *path)
 {
@@ -98,8 +119,15 @@ static enum status read_path(struct import *import, const char *path)
     free(logs);
     import->path = path;
     if (count > 0) return status;
+    char inside[NAME_MAX + 2];
+    const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
+    find_logs(path, inside, sizeof inside);
+    if (*inside)
+        return err_set(import->err, STATUS_USAGE,
+                       "%s: has logs in its folders (name one of these, such as %s%s%s)", path, path, slash,
+                       inside);
     return err_set(import->err, STATUS_USAGE, "%s: is a folder (name the files in it: %s%s*.csv)", path, path,
-                   path[strlen(path) - 1] == '/' ? "" : "/");
+                   slash);
 }
 
 /* Names a run after the file's folder if no file names it: "logs/main.log" gives "logs". */

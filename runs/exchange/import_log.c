@@ -2,6 +2,7 @@
  * (older ones end after the loss), `s:%d tel:%.4f` for the validation loss, `s:%d eval:%.4f` for the
  * HellaSwag accuracy. A resumed run appends to the log and may repeat steps. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -103,6 +104,11 @@ enum status import_read_llmc(struct import *import, FILE *file)
         size_t n = strlen(line);
         if (n + 1 == sizeof line && line[n - 1] != '\n')
             return import_bad(import, "is longer than a line of such a log");
+        if (line[n - 1] != '\n') { /* the file grows, or its writer was killed */
+            snprintf(import->remark, sizeof import->remark, "line %" PRId64 " has no end, and was left out",
+                     import->line);
+            break;
+        }
         status = read_line(&log, line);
     }
     if (!status && ferror(file))

@@ -93,6 +93,20 @@ TEST_CASE(a_resume_without_a_step_leaves_what_was_recorded)
     assert_true(!none.loss_recorded && none.best_step == -1 && none.steps == 0 && none.elapsed >= 0);
 }
 
+TEST_CASE(the_segment_of_a_killed_trainer_is_known_to_have_crashed)
+{
+    struct writer *writer = begin("killed");
+    step(writer, 0, 3, 1);
+    after(writer);
+    store_fixture_sql(home, "update segments set status = 'running', ended_at = null");
+    after(store_fixture_writer(home, id));
+    assert_true(store_fixture_number(home,
+                                     "select count(*) from segments where segment = 1 and status = 'crashed'"
+                                     " and ended_at is null") == 1);
+    assert_true(store_fixture_number(
+                    home, "select count(*) from segments where segment = 2 and status = 'stopped'") == 1);
+}
+
 TEST_CASE(any_number_is_better_than_nan_and_the_first_of_equals_is_best)
 {
     struct writer *writer = begin("best");
@@ -284,6 +298,7 @@ int main(void)
         cmocka_unit_test(the_speed_is_the_mean_of_the_newest_steps),
         cmocka_unit_test(settings_are_stored_to_the_letter),
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
+        cmocka_unit_test(the_segment_of_a_killed_trainer_is_known_to_have_crashed),
         cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
         cmocka_unit_test(an_evaluation_that_was_made_again_is_not_the_best),
         cmocka_unit_test(the_best_step_is_that_of_the_configured_metric),

@@ -174,6 +174,8 @@ static void event(void *context, const struct event_record *record)
 {
     struct report *report = context;
     report_record(report, "event", TABLE_EVENTS, record);
+    if (report->mode == REPORT_NONE && strcmp(record->level, "error") == 0)
+        fprintf(stderr, "anneal: error: %s\n", CLEAN_LINE(record->text));
     progress_bar_say(&report->bar, "%s: %s", record->level, record->text);
 }
 

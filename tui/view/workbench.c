@@ -156,6 +156,7 @@ static void read_view(struct workbench *workbench, bool store_changed)
 {
     workbench->reading = true;
     workbench->unread = false;
+    workbench_did(workbench, store_check_place(workbench->store, &workbench->err));
     if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
     workbench->reading = false;
 }

@@ -245,6 +245,26 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
     store_close(store);
 }
 
+/* One that is being written, or whose writer was killed. */
+static void the_line_that_a_log_is_cut_in_is_left_out(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    struct err err;
+    struct import_outcome outcome;
+    store_fixture_home("llmc-cut", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    static const char *const ends[] = {"s:1 tr", "s:1 trl:8.2", "s:"};
+    for (int i = 0; i < 3; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "s:0 trl:9\n%s", ends[i]);
+        assert_string_equal(import_text(store, "cut/main.log", text, &outcome, &err), "");
+        assert_int_equal(outcome.steps, 1);
+        assert_string_equal(outcome.remark, "line 2 has no end, and was left out");
+    }
+    store_close(store);
+}
+
 static void llmc_logs_come_in_with_their_resumes(void **state)
 {
     (void)state;
@@ -259,6 +279,7 @@ static void llmc_logs_come_in_with_their_resumes(void **state)
                                     "s:1 trl:9.4 lr:0.000002 norm:2\ns:2 tel:8.5\n",
                                     &outcome, &err),
                         "");
+    assert_string_equal(outcome.remark, "");
     assert_non_null(strstr(outcome.id, "-log124M"));
     snprintf(want, sizeof want,
              STEPS_HEADER
@@ -472,6 +493,7 @@ int main(void)
         cmocka_unit_test(columns_of_a_newer_anneal_are_passed_over),
         cmocka_unit_test(files_of_an_older_anneal_have_fewer_columns),
         cmocka_unit_test(tensorboard_scalars_come_together_by_their_names),
+        cmocka_unit_test(the_line_that_a_log_is_cut_in_is_left_out),
         cmocka_unit_test(llmc_logs_come_in_with_their_resumes),
         cmocka_unit_test(damage_is_named_by_file_and_line_and_leaves_nothing),
         cmocka_unit_test(files_of_two_runs_or_kinds_are_not_mixed),

@@ -299,7 +299,7 @@ static void a_key_without_effect_is_reported_in_both(void **state)
          "model.rope_factor = 1 has no effect with model.rope_scaling = llama3"},
         {{"--data.padding=256", "--train.graph=auto"}, "data.padding = 256 has no effect"},
         {{"--train.warmup_steps=50", "--train.graph=auto"},
-         "train.warmup_steps = 50 is longer than the run of "},
+         "train.warmup_steps = 50 is not shorter than the run of "},
         {{"--model.full_attention_layers=0", "--model.qk_norm=true"},
          "model.full_attention_layers has no effect: with model.sliding_window = 0"},
         {{"--train.accumulation_plan=0:2", "--train.accumulation_steps=3"},

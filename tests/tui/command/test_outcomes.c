@@ -584,6 +584,13 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name: needs a value");
     process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
     process_expect_sentence(process_run(2, "import", home, NULL), "is a folder");
+    snprintf(steps, sizeof steps, "%s/logs/b", home);
+    assert_int_equal(file_make_folders(steps, NULL), STATUS_OK);
+    snprintf(steps, sizeof steps, "%s/logs/b/events.out.tfevents.1", home);
+    stage_write(steps, "", 0);
+    snprintf(steps, sizeof steps, "%s/logs", home);
+    process_expect_sentence(process_run(2, "import", steps, NULL),
+                            "logs: has logs in its folders (name one of these, such as ");
     out = process_output("import", "--help", NULL);
     assert_non_null(strstr(out, "main.log"));
 }

@@ -339,7 +339,8 @@ static void one_of_a_thing_is_not_many(void **state)
     assert_non_null(strstr(preview.facts, " parameters; 1 step of 1 token, 1 in all"));
     assert_string_equal(preview.warning, "");
     form_preview_make(one, 1, &preview);
-    assert_non_null(strstr(preview.warning, "train.warmup_steps = 100 is longer than the run of 1 step:"));
+    assert_non_null(
+        strstr(preview.warning, "train.warmup_steps = 100 is not shorter than the run of 1 step:"));
     assert_non_null(strstr(preview.facts, " parameters; 1 step of 4.10k tokens, "));
 }
 

@@ -182,6 +182,24 @@ TEST_CASE(that_a_run_was_deleted_elsewhere_is_said_once)
     }
 }
 
+TEST_CASE(a_database_that_was_replaced_is_told)
+{
+    struct fill_quiet quiet;
+    char path[1200], other[1200];
+    fill_quiet(&quiet, "quiet-replaced");
+    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    workbench_tick(workbench, quiet.now + 1);
+    headless_expect_not(workbench, 200, 24, "the database was");
+    snprintf(path, sizeof path, "%s/anneal.db", quiet.home);
+    snprintf(other, sizeof other, "%s/gone.db", quiet.home);
+    assert_int_equal(rename(path, other), 0);
+    workbench_tick(workbench, quiet.now + 2);
+    headless_expect(workbench, 200, 24, 200, "the database was removed while it was in use");
+    workbench_close(workbench);
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
+}
+
 /* A text that is read does not move on when a newer one is written. */
 TEST_CASE(an_older_sample_stays_under_its_readers_eyes)
 {
@@ -592,6 +610,7 @@ int main(void)
         cmocka_unit_test(every_order_asks_for_what_its_key_says),
         cmocka_unit_test(the_log_and_the_configuration_notice_that_the_trainer_died),
         cmocka_unit_test(that_a_run_was_deleted_elsewhere_is_said_once),
+        cmocka_unit_test(a_database_that_was_replaced_is_told),
         cmocka_unit_test(an_older_sample_stays_under_its_readers_eyes),
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
         cmocka_unit_test(a_zoomed_window_moves_between_the_first_step_and_the_newest),
