@@ -1,4 +1,4 @@
-/* `compare`, `import` and the formats of `export` as a user runs them. */
+/* `compare` and the formats of `export` as a user runs them. */
 #include <jansson.h>
 #include <limits.h>
 #include <locale.h>
@@ -13,51 +13,8 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
+#include "tests/tui/command/three_runs.h"
 #include "tui/widget/grid.h"
-
-/* A fresh home, also in the environment. */
-static void open_home(const char *name, char home[PATH_MAX])
-{
-    store_fixture_home(name, home, PATH_MAX);
-    setenv("ANNEAL_HOME", home, 1);
-    unsetenv("COLUMNS");
-}
-
-/* A run with this configuration: 100 steps whose last loss is `loss`, one evaluation, `bytes` of weights. */
-static void make_run(const char *home, const char *name, const char *config, double loss, double val_loss,
-                     double tokens_per_sec, int64_t bytes, char id[RUN_ID_MAX])
-{
-    struct err err = {0};
-    struct store *store = store_fixture_open(home);
-    struct run_new run = {
-        .name = name, .device = "cpu", .precision = "fp32", .total_steps = 100, .config = config};
-    if (run_create(store, &run, id, &err)) fail_msg("%s", err.text);
-    store_close(store);
-    struct writer *writer = store_fixture_writer(home, id);
-    for (int64_t s = 0; s < 100; s++) {
-        struct step_record step = store_fixture_step(s, 0);
-        step.loss = loss;
-        step.tokens_per_sec = tokens_per_sec;
-        writer_step(writer, &step);
-    }
-    writer_eval(writer, &(struct eval_record){100, 0, 1.7e9, val_loss, exp(val_loss), 1});
-    writer_memory(writer, &(struct memory_record){0, "weights", bytes, bytes, bytes});
-    writer_memory(writer, &(struct memory_record){50, "weights", bytes, bytes, bytes / 2});
-    writer_memory(writer, &(struct memory_record){0, "moments", 24, 24, 24});
-    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
-}
-
-static void make_three(const char *home, char ids[3][RUN_ID_MAX])
-{
-    make_run(home, "base", "[train]\nlearning_rate = 3e-4\nbatch_size = 16\n[data]\ntrain = kjv\n", 3, 3.5,
-             1000, 1000, ids[0]);
-    make_run(home, "fast", "[train]\nlearning_rate = 0.001\nbatch_size = 16\n[data]\ntrain = kjv\n", 2.5,
-             3.25, 2000, 1000, ids[1]);
-    make_run(home, "odd",
-             "[train]\nlearning_rate = 0.0003\nbatch_size = 16\n[data]\ntrain = a text\x1B[2J,"
-             " with a long name that goes on\n",
-             NAN, NAN, 500, 3000, ids[2]);
-}
 
 /* The line that begins with `label`; the buffer is the caller's. */
 static const char *line_of(const char *text, const char *label, char *buf, size_t size)
@@ -87,8 +44,8 @@ static void compare_shows_only_what_differs_and_the_outcomes(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX], line[200];
-    open_home("compare", home);
-    make_three(home, ids);
+    three_runs_home("compare", home);
+    three_runs_make(home, ids);
     char *out = process_output("compare", "base", "fast", "odd", NULL);
     expect_width(out, 80);
     for (int i = 0; i < 3; i++) assert_non_null(strstr(out, ids[i]));
@@ -120,8 +77,8 @@ static void compare_shows_only_what_differs_and_the_outcomes(void **state)
     line_of(out, "data.train", line, sizeof line);
     assert_null(strstr(out, "train.learning_rate"));
     char copy[RUN_ID_MAX];
-    make_run(home, "copy", "[train]\nlearning_rate = 3e-04\nbatch_size = 16\n[data]\ntrain = kjv\n", 3, 3.5,
-             1000, 1000, copy);
+    three_runs_add(home, "copy", "[train]\nlearning_rate = 3e-04\nbatch_size = 16\n[data]\ntrain = kjv\n", 3,
+                   3.5, 1000, 1000, copy);
     out = process_output("compare", "copy", "base", NULL);
     assert_non_null(strstr(out, "Configuration: 0 of 3 keys differ\n"));
     assert_null(strstr(out, "1.0 KiB *")); /* nobody is best of equals */
@@ -131,8 +88,8 @@ static void compare_has_the_measures_of_the_best_evaluation(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX], line[200], sql[400];
-    open_home("compare-measures", home);
-    make_three(home, ids);
+    three_runs_home("compare-measures", home);
+    three_runs_make(home, ids);
     for (int i = 0; i < 2; i++) { /* step 90 is not the best one */
         snprintf(
             sql, sizeof sql,
@@ -156,8 +113,8 @@ static void compare_speaks_json(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
-    open_home("compare-json", home);
-    make_three(home, ids);
+    three_runs_home("compare-json", home);
+    three_runs_make(home, ids);
     char *out = process_output("compare", "base", "fast", "odd", "--json", NULL);
     json_t *root = stage_json(out);
     json_t *runs = json_object_get(root, "runs"), *config = json_object_get(root, "config");
@@ -202,12 +159,12 @@ static void compare_judges_only_what_can_be_compared(void **state)
                              *const all[] = {"compare", "slow", "fast", "pieces", "--json", NULL},
                              *const learned[] = {"compare", "pieces", "others", "--json", NULL};
     char home[PATH_MAX], id[RUN_ID_MAX], best[200];
-    open_home("compare-judges", home);
-    make_run(home, "slow", "[data]\ntokenizer = bytes\n", 3, 3.5, 1000, 1000, id);
-    make_run(home, "fast", "[data]\ntokenizer = bytes\n", 2.5, 3.25, 2000, 2000, id);
-    make_run(home, "stopped", "[data]\ntokenizer = bytes\n", 5, 5, 500, 3000, id);
-    make_run(home, "pieces", "[data]\ntokenizer = bpe:300\ntrain = a\n", 1, 1, 3000, 500, id);
-    make_run(home, "others", "[data]\ntokenizer = bpe:300\ntrain = b\n", 2, 2, 3000, 500, id);
+    three_runs_home("compare-judges", home);
+    three_runs_add(home, "slow", "[data]\ntokenizer = bytes\n", 3, 3.5, 1000, 1000, id);
+    three_runs_add(home, "fast", "[data]\ntokenizer = bytes\n", 2.5, 3.25, 2000, 2000, id);
+    three_runs_add(home, "stopped", "[data]\ntokenizer = bytes\n", 5, 5, 500, 3000, id);
+    three_runs_add(home, "pieces", "[data]\ntokenizer = bpe:300\ntrain = a\n", 1, 1, 3000, 500, id);
+    three_runs_add(home, "others", "[data]\ntokenizer = bpe:300\ntrain = b\n", 2, 2, 3000, 500, id);
     store_fixture_sql(home,
                       "update segments set ended_at = started_at + (select case name when 'fast' then 50"
                       " when 'stopped' then 1 else 100 end from runs where id = run_id);"
@@ -235,8 +192,8 @@ static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
 {
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], line[200];
-    open_home("odd-numbers", home);
-    make_run(home, "early", "[train]\nasync = true\ngraph = false\n", 3, 150, 1000, 1000, id);
+    three_runs_home("odd-numbers", home);
+    three_runs_add(home, "early", "[train]\nasync = true\ngraph = false\n", 3, 150, 1000, 1000, id);
     char *out = process_output("show", "early", NULL);
     assert_non_null(strstr(out, "150.0000       1.394e+65  ")); /* not 66 digits */
     store_fixture_sql(home,
@@ -257,11 +214,11 @@ static void compare_wraps_many_runs_into_blocks(void **state)
     enum { RUNS = 12 };
     char home[PATH_MAX], names[RUNS][24], id[RUN_ID_MAX], config[100];
     const char *arguments[RUNS + 2] = {"compare"};
-    open_home("compare-many", home);
+    three_runs_home("compare-many", home);
     for (int i = 0; i < RUNS; i++) {
         snprintf(names[i], sizeof names[i], "candidate-%02d", i);
         snprintf(config, sizeof config, "[train]\nseed = %d\nlearning_rate = 3e-4\n", 1000 + i);
-        make_run(home, names[i], config, 3 + i, 4 - i, 1000, 1000, id);
+        three_runs_add(home, names[i], config, 3 + i, 4 - i, 1000, 1000, id);
         arguments[i + 1] = names[i];
     }
     static const int widths[] = {80, 40, 24, 200};
@@ -288,7 +245,7 @@ static void compare_wraps_many_runs_into_blocks(void **state)
 /* Twelve verdicts on a run's evaluations: the loss rises from the fourth on. */
 static void make_stopping(const char *home, const char *name, int64_t first, char id[RUN_ID_MAX])
 {
-    make_run(home, name, "[train]\nseed = 1\n[data]\ntrain = a|b*c_d\n", 3, 3.5, 1000, 1000, id);
+    three_runs_add(home, name, "[train]\nseed = 1\n[data]\ntrain = a|b*c_d\n", 3, 3.5, 1000, 1000, id);
     struct err err = {0};
     struct writer *writer = store_fixture_writer(home, id);
     for (int64_t i = 0; i < 12; i++)
@@ -309,7 +266,7 @@ static void the_story_of_early_stopping_is_told_row_by_row(void **state)
 {
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], line[200];
-    open_home("stopping", home);
+    three_runs_home("stopping", home);
     make_stopping(home, "even", 100, id);
     make_stopping(home, "late", 200, id);
     char *out = process_output("compare", "even", "late", NULL);
@@ -338,9 +295,9 @@ static void compare_writes_markdown_that_no_setting_breaks(void **state)
 {
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
-    open_home("markdown", home);
+    three_runs_home("markdown", home);
     make_stopping(home, "even", 100, id);
-    make_run(home, "other", "[train]\nseed = 2\n[data]\ntrain = <b>\n", 2, 2.5, 1000, 1000, id);
+    three_runs_add(home, "other", "[train]\nseed = 2\n[data]\ntrain = <b>\n", 2, 2.5, 1000, 1000, id);
     char *out = process_output("compare", "even", "other", "--markdown", NULL);
     assert_non_null(
         strstr(out, "\n2 of 2 keys differ.\n\n| key | 1 even | 2 other |\n| --- | ---: | ---: |\n"));
@@ -395,8 +352,8 @@ static void a_target_is_timed_by_its_first_evaluation(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
-    open_home("target", home);
-    make_three(home, ids);
+    three_runs_home("target", home);
+    three_runs_make(home, ids);
     store_fixture_sql(
         home, "delete from steps; delete from rollup; delete from evals; delete from segments;"
               "insert into segments(run_id, segment, first_step, started_at) select id, 1, 0, 1 from runs;"
@@ -426,8 +383,8 @@ static void compare_says_what_it_cannot(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
-    open_home("compare-errors", home);
-    make_three(home, ids);
+    three_runs_home("compare-errors", home);
+    three_runs_make(home, ids);
     process_expect_sentence(process_run(2, "compare", NULL), "needs RUN RUN...");
     process_expect_sentence(process_run(2, "compare", "base", NULL), "needs RUN RUN...");
     process_expect_sentence(process_run(1, "compare", "base", "bass", NULL), "did you mean \"base\"");
@@ -443,8 +400,8 @@ static void export_writes_every_format_where_it_is_asked_to(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX], path[PATH_MAX + 200], file[PATH_MAX + 200];
-    open_home("formats", home);
-    make_three(home, ids);
+    three_runs_home("formats", home);
+    three_runs_make(home, ids);
     process_expect_sentence(process_run(2, "export", "base", "fast", "base", NULL),
                             "which was already named");
     char *out = process_output("export", "base", "fast", "--format", "long", NULL);
@@ -512,8 +469,8 @@ static void export_draws_metrics_of_several_runs_as_a_picture(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
-    open_home("picture", home);
-    make_three(home, ids);
+    three_runs_home("picture", home);
+    three_runs_make(home, ids);
     char *out = process_output("export", "base", "--format", "svg", NULL);
     assert_memory_equal(out, "<svg ", 5);
     assert_non_null(strstr(out, ">loss</text>"));
@@ -542,59 +499,6 @@ static void export_draws_metrics_of_several_runs_as_a_picture(void **state)
                             "--format svg writes a picture");
 }
 
-static void import_prints_the_id_and_every_command_knows_the_run(void **state)
-{
-    (void)state;
-    char home[PATH_MAX], other[PATH_MAX], ids[3][RUN_ID_MAX], steps[PATH_MAX + 32], evals[PATH_MAX + 32];
-    open_home("import-from", home);
-    make_three(home, ids);
-    snprintf(steps, sizeof steps, "%s/steps.csv", home);
-    snprintf(evals, sizeof evals, "%s/evals.csv", home);
-    process_run(0, "export", "base", "-o", steps, NULL);
-    process_run(0, "export", "base", "--table", "evals", "-o", evals, NULL);
-    open_home("import-to", other);
-    struct process *p = process_run(0, "import", steps, evals, NULL);
-    char want[RUN_ID_MAX + 2];
-    snprintf(want, sizeof want, "%s\n", ids[0]);
-    assert_string_equal(process_stdout(p), want);
-    assert_non_null(strstr(process_stderr(p), "imported 100 steps and 1 evaluation; see: "));
-    char *again = process_output("export", "base", NULL), *first = stage_read(steps);
-    assert_string_equal(again, first);
-    char *out = process_output("runs", NULL);
-    assert_non_null(strstr(out, "100/100"));
-    out = process_output("show", "base", NULL);
-    assert_non_null(strstr(out, "finished: imported from "));
-    assert_non_null(strstr(out, " - parameters"));
-    process_run(0, "import", steps, "--name", "mine", NULL);
-    out = process_output("compare", "base", "mine", NULL);
-    assert_non_null(strstr(out, "0 of 0 keys differ (fewer than two runs have a recorded configuration)"));
-    process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint left to continue from");
-
-    /* what a killed import leaves is no run to go on with */
-    store_fixture_sql(other,
-                      "update runs set status = 'created', message = 'incomplete: imported from x (import "
-                      "the same files again)' where name = 'base'");
-    assert_null(strstr(process_output("show", "base", NULL), "resume"));
-    process_expect_sentence(
-        process_run(2, "resume", "base", NULL),
-        "cannot be resumed: it is part of an import that was killed, incomplete: imported from x "
-        "(import the same files again)");
-
-    process_expect_sentence(process_run(2, "import", NULL), "needs a FILE, or --store FOLDER");
-    process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name: needs a value");
-    process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
-    process_expect_sentence(process_run(2, "import", home, NULL), "is a folder");
-    snprintf(steps, sizeof steps, "%s/logs/b", home);
-    assert_int_equal(file_make_folders(steps, NULL), STATUS_OK);
-    snprintf(steps, sizeof steps, "%s/logs/b/events.out.tfevents.1", home);
-    stage_write(steps, "", 0);
-    snprintf(steps, sizeof steps, "%s/logs", home);
-    process_expect_sentence(process_run(2, "import", steps, NULL),
-                            "logs: has logs in its folders (name one of these, such as ");
-    out = process_output("import", "--help", NULL);
-    assert_non_null(strstr(out, "main.log"));
-}
-
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are */
@@ -611,7 +515,6 @@ int main(void)
         cmocka_unit_test_teardown(compare_says_what_it_cannot, process_close_all),
         cmocka_unit_test_teardown(export_writes_every_format_where_it_is_asked_to, process_close_all),
         cmocka_unit_test_teardown(export_draws_metrics_of_several_runs_as_a_picture, process_close_all),
-        cmocka_unit_test_teardown(import_prints_the_id_and_every_command_knows_the_run, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

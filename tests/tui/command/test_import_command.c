@@ -1,0 +1,72 @@
+/* `import` as a user runs it. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tests/tui/command/three_runs.h"
+
+static void import_prints_the_id_and_every_command_knows_the_run(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], other[PATH_MAX], ids[3][RUN_ID_MAX], steps[PATH_MAX + 32], evals[PATH_MAX + 32];
+    three_runs_home("import-from", home);
+    three_runs_make(home, ids);
+    snprintf(steps, sizeof steps, "%s/steps.csv", home);
+    snprintf(evals, sizeof evals, "%s/evals.csv", home);
+    process_run(0, "export", "base", "-o", steps, NULL);
+    process_run(0, "export", "base", "--table", "evals", "-o", evals, NULL);
+    three_runs_home("import-to", other);
+    struct process *p = process_run(0, "import", steps, evals, NULL);
+    char want[RUN_ID_MAX + 2];
+    snprintf(want, sizeof want, "%s\n", ids[0]);
+    assert_string_equal(process_stdout(p), want);
+    assert_non_null(strstr(process_stderr(p), "imported 100 steps and 1 evaluation; see: "));
+    char *again = process_output("export", "base", NULL), *first = stage_read(steps);
+    assert_string_equal(again, first);
+    char *out = process_output("runs", NULL);
+    assert_non_null(strstr(out, "100/100"));
+    out = process_output("show", "base", NULL);
+    assert_non_null(strstr(out, "finished: imported from "));
+    assert_non_null(strstr(out, " - parameters"));
+    process_run(0, "import", steps, "--name", "mine", NULL);
+    out = process_output("compare", "base", "mine", NULL);
+    assert_non_null(strstr(out, "0 of 0 keys differ (fewer than two runs have a recorded configuration)"));
+    process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint left to continue from");
+
+    /* what a killed import leaves is no run to go on with */
+    store_fixture_sql(other,
+                      "update runs set status = 'created', message = 'incomplete: imported from x (import "
+                      "the same files again)' where name = 'base'");
+    assert_null(strstr(process_output("show", "base", NULL), "resume"));
+    process_expect_sentence(
+        process_run(2, "resume", "base", NULL),
+        "cannot be resumed: it is part of an import that was killed, incomplete: imported from x "
+        "(import the same files again)");
+
+    process_expect_sentence(process_run(2, "import", NULL), "needs a FILE, or --store FOLDER");
+    process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name: needs a value");
+    process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
+    process_expect_sentence(process_run(2, "import", home, NULL), "is a folder");
+    snprintf(steps, sizeof steps, "%s/logs/b", home);
+    assert_int_equal(file_make_folders(steps, NULL), STATUS_OK);
+    snprintf(steps, sizeof steps, "%s/logs/b/events.out.tfevents.1", home);
+    stage_write(steps, "", 0);
+    snprintf(steps, sizeof steps, "%s/logs", home);
+    process_expect_sentence(process_run(2, "import", steps, NULL),
+                            "logs: has logs in its folders (name one of these, such as ");
+    out = process_output("import", "--help", NULL);
+    assert_non_null(strstr(out, "main.log"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(import_prints_the_id_and_every_command_knows_the_run, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
