@@ -220,12 +220,13 @@ static enum status add_name(struct gathering *g, char *name)
     if (token_file_named(name)) return add(g, name); /* opening it reports the error */
     if (errno != ENOENT && errno != ENOTDIR)
         return err_set(g->err, STATUS_IO, "%.200s: cannot open: %s", name, strerror(errno));
-    return err_set(g->err, STATUS_NOT_FOUND,
-                   g->cache || g->names_only
-                       ? "%.200s: no such file, folder or recipe (%s data fetch lists the recipes%s)"
-                       : "%.200s: no such file or folder",
-                   name, TEXT_PROGRAM,
-                   strchr(name, ':') ? "; the weight of a source is a number, as in books/ : 0.7" : "");
+    const char *weight = strchr(name, ':') ? "the weight of a source is a number, as in books/ : 0.7" : "";
+    if (g->cache || g->names_only)
+        return err_set(g->err, STATUS_NOT_FOUND,
+                       "%.200s: no such file, folder or recipe (%s data fetch lists the recipes%s%s)", name,
+                       TEXT_PROGRAM, *weight ? "; " : "", weight);
+    return err_set(g->err, STATUS_NOT_FOUND, "%.200s: no such file or folder%s%s%s", name,
+                   *weight ? " (" : "", weight, *weight ? ")" : "");
 }
 
 static int by_bytes(const void *a, const void *b)

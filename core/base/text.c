@@ -281,7 +281,8 @@ static bool shortest(double value, uint64_t *digits, int *exponent)
     return true;
 }
 
-/* Like printf's %g with just enough digits, but plain up to 10^16: 1e-05, 0.0001, 12.5, 1200000, 1e+16. */
+/* Like printf's %g with just enough digits, of a number with a fraction or of at least 10^16: 1e-05, 0.0001,
+ * 12.5, 1e+16. */
 static void lay_out(uint64_t number, int exponent, char text[32])
 {
     char digits[24] = "", *first = digits + sizeof digits - 1;
@@ -291,12 +292,10 @@ static void lay_out(uint64_t number, int exponent, char text[32])
         memcpy(text, first, (size_t)point);
         text[point] = '.';
         memcpy(text + point + 1, first + point, (size_t)(n - point + 1));
-    } else if (point > 16 || point < -3)
+    } else if (point > 0 || point < -3)
         snprintf(text, 32, "%c%s%se%+03d", *first, n > 1 ? "." : "", first + 1, point - 1);
-    else if (point <= 0)
-        snprintf(text, 32, "0.%.*s%s", -point, "000", first);
     else
-        snprintf(text, 32, "%s%.*s", first, point - n, "0000000000000000");
+        snprintf(text, 32, "0.%.*s%s", -point, "000", first);
 }
 
 char *text_format_double(double value, char *buf, size_t size)

@@ -124,6 +124,21 @@ TEST_CASE(what_is_not_supported_is_named_with_its_line)
     }
 }
 
+/* As Python writes them. */
+static void numbers_are_plain_up_to_ten_quadrillions(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    size_t n;
+    const char *source = "{{ a }} {{ b }} {{ 0.0001 }} {{ 0.00001 }}";
+    json_t *variables = json_pack("{s:f, s:f}", "a", 1e15, "b", 1e16);
+    char *text = render(source, strlen(source), variables, &n, &err);
+    json_decref(variables);
+    if (!text) fail_msg("%s", err.text);
+    assert_string_equal(text, "1000000000000000.0 1e+16 0.0001 1e-05");
+    free(text);
+}
+
 /* `count` times `part`, between `head` and `tail`. */
 static char *repeated(const char *head, const char *part, size_t count, const char *tail)
 {
@@ -255,6 +270,7 @@ TEST_CASE(the_date_of_today_is_formatted)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_plain_up_to_ten_quadrillions),
         cmocka_unit_test(templates_render_as_in_jinja2),
         cmocka_unit_test(what_is_not_supported_is_named_with_its_line),
         cmocka_unit_test(what_grows_without_end_is_stopped),

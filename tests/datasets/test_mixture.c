@@ -130,6 +130,9 @@ TEST_CASE(what_shares_leave_over_goes_to_the_largest_remainder)
     assert_int_equal(m.quotas[1], 2857);
     assert_int_equal(m.quotas[2], 5714);
     mixture_close(&m);
+    assert_ok(mixture_open_training(sources, (const double[]){4, 2, 1}, 3, &m, &err), &err);
+    assert_true(m.quotas[0] == 5714 && m.quotas[1] == 2857 && m.quotas[2] == 1429);
+    mixture_close(&m);
 }
 
 static void expect_validation(const uint64_t rows[3], uint64_t most, const uint64_t wanted[3])
@@ -238,7 +241,7 @@ TEST_CASE(weights_that_mean_nothing_are_refused)
         {"@/books : inf", "its weight is inf"},
         {"@/books : 1, : 0.5", "a weight in a list of data files has no name before it"},
         {"@/books : 1, @/code", "code: has no weight, but other names have"},
-        {"@/books : 1, @/nothing : 1", "nothing: no such file, folder or recipe"},
+        {"@/books : 1, @/nothing : 1", "nothing: no such file or folder"},
         {"@/books : much", "the weight of a source is a number"},
         {"@/books : 1, @/books/a.txt : 1", "a.txt of source a: is also in source books, as"},
     };

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -63,6 +64,22 @@ static void what_is_not_known_is_zero(void **state)
     expect_peaks((struct chip){"NVIDIA New", 10, 0, 148, 0}, CHIP_UNKNOWN, 0, 0, 0);
 }
 
+static void every_sheet_is_found_by_its_name(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"a100",     "a40",     "rtx3090",   "l4",       "l40s",
+                                        "l40",      "rtx4090", "h100-pcie", "h100-nvl", "h100",
+                                        "h200-nvl", "h200",    "gh200"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const struct chip_sheet *sheet = chip_find(words[i]);
+        assert_non_null(sheet);
+        char name[64];
+        snprintf(name, sizeof name, "NVIDIA %s", sheet->model);
+        struct chip chip = {.name = name, .major = sheet->major, .multiprocessors = sheet->multiprocessors};
+        expect_peaks(chip, CHIP_PUBLISHED, sheet->teraflops[0], sheet->teraflops[1], sheet->teraflops[2]);
+    }
+}
+
 /* The driver's name and the word of an option lead to the same figures. */
 static void a_gpu_is_found_by_its_word(void **state)
 {
@@ -87,6 +104,7 @@ int main(void)
         cmocka_unit_test(namesakes_and_slices_go_by_their_clock),
         cmocka_unit_test(the_rule_agrees_with_the_table),
         cmocka_unit_test(what_is_not_known_is_zero),
+        cmocka_unit_test(every_sheet_is_found_by_its_name),
         cmocka_unit_test(a_gpu_is_found_by_its_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -521,6 +521,8 @@ TEST_CASE(the_help_lists_every_key)
     }
     assert_non_null(strstr(text, "adamw|lion|muon"));
     assert_non_null(strstr(text, "default 3e-4"));
+    assert_non_null(
+        strstr(text, "\n  total_steps                default 2000          1..1000000000000  [steps]\n"));
     assert_non_null(strstr(text, "\n  vocab_size                 default (tokenizer) "));
     assert_non_null(strstr(text, "\n  hidden_dim                 default (preset) "));
     free(text);

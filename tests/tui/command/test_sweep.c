@@ -178,6 +178,8 @@ static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
         process_run(0, "sweep", s->config, "--data.val_fraction=0.1,0.2", "--factor=1", "--dry-run", NULL);
     assert_non_null(
         strstr(process_stderr(all), "warning: data.val_fraction differs between run 1 and run 2"));
+    assert_non_null(strstr(process_stdout(all), "none: every run trains to its end\n"));
+    assert_non_null(strstr(process_stdout(all), "\nrungs"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process *p = process_start("sweep", s->config, cases[i].setting, cases[i].other, NULL);
         int status = process_wait_exit(p);

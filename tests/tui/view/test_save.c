@@ -45,6 +45,9 @@ TEST_CASE(the_focused_chart_is_saved_as_picture_or_points)
     free(points);
     headless_type(workbench, "\t"); /* another chart, smoothed */
     headless_type(workbench, "\tm");
+    headless_type(workbench, "S");
+    headless_expect(workbench, 80, 24, 80, "ended-gradient_norm.svg");
+    workbench_key(workbench, K_ESCAPE);
     snprintf(path, sizeof path, "%s/norm.svg", home);
     save_as(workbench, path);
     char *svg = read_file(path);
