@@ -42,6 +42,7 @@ struct train_state {
     struct early_stopping stopping;
     int64_t best_saved; /* last best step with a written checkpoint; -1: none */
     struct corpus_mark corpus;
+    int64_t questions;                /* checksum of the files of eval.tasks; 0: none, or unknown */
     char machine[CHECKPOINT_MACHINE]; /* threads and kernels that computed it; "": unknown */
 };
 

@@ -31,6 +31,7 @@ static const struct member {
     {"corpus_tokens", WHOLE, false, AT(corpus.tokens)},
     {"corpus_checksum", WHOLE, false, AT(corpus.checksum)},
     {"tokenizer_checksum", WHOLE, false, AT(corpus.tokenizer)},
+    {"questions_checksum", WHOLE, true, AT(questions)},
     {"best_saved", WHOLE, true, AT(best_saved)},
     {"best_val_loss", REAL, true, AT(stopping.best)},
     {"patience_loss", REAL, true, AT(stopping.reference)},

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "core/base/text.h"
 
@@ -121,6 +122,16 @@ void eval_tasks_close(struct eval_tasks *tasks)
     choice_scorer_close(&tasks->scorer);
     inputs_close(&tasks->files);
     *tasks = (struct eval_tasks){0};
+}
+
+int64_t eval_tasks_checksum(const struct eval_tasks *tasks)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < tasks->count; i++) {
+        const struct file_map *map = &tasks->of[i].examination.file.map;
+        sum = XXH64(map->data, map->size, sum);
+    }
+    return (int64_t)sum;
 }
 
 enum status eval_tasks_ready(struct eval_tasks *tasks, struct network *network,

@@ -42,6 +42,9 @@ enum status eval_tasks_open(struct eval_tasks *tasks, const struct config *confi
                             struct err *err);
 void eval_tasks_close(struct eval_tasks *tasks); /* harmless on a zeroed struct */
 
+/* Of all files; 0: there are none. */
+int64_t eval_tasks_checksum(const struct eval_tasks *tasks);
+
 /* Once the network is open. */
 enum status eval_tasks_ready(struct eval_tasks *tasks, struct network *network,
                              const struct tokenizer *tokenizer, struct err *err);

@@ -150,6 +150,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     plan_input_share(&input, c, t->world->rank, t->world->size);
     input.full = setup->full;
     if (!status) status = open_tasks(t, &input.cache_length, err);
+    if (!status) t->state.questions = eval_tasks_checksum(&t->tasks);
     if (!status) status = trainer_check_metric(t, err);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);

@@ -64,6 +64,7 @@ struct trainer {
     struct train_state origin;          /* before the first one */
     char moments_from[CHECKPOINT_PATH]; /* the checkpoint that it continues from; "": none */
     const struct param *thawed;         /* of it: the first parameter whose moments it lacks; NULL: none */
+    bool asks_others;                   /* eval.tasks has other questions than when that was written */
     char computed_with[CHECKPOINT_MACHINE]; /* the machine of the checkpoint it continues from; "": unknown */
 
     /* ---- report ---- */

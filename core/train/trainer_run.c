@@ -406,6 +406,11 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
                       "continues with %s, but the checkpoint was computed with %s: the last digits of the "
                       "losses may differ from those of a run in one piece",
                       t->state.machine, t->computed_with);
+    if (t->asks_others)
+        trainer_event(
+            t, "warning",
+            "eval.tasks has other questions than before: their scores cannot be compared with earlier "
+            "ones, and the best so far may be one of these");
     if (t->thawed)
         trainer_event(t, "warning",
                       "%s, which was frozen or updated by Muon when the checkpoint was saved, and all others "

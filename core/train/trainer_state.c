@@ -87,10 +87,13 @@ void trainer_begin_stopping(struct trainer *t)
 static enum status take_position(struct trainer *t, const struct train_state *saved, struct err *err)
 {
     struct early_stopping wanted = t->state.stopping;
+    int64_t questions = t->state.questions;
     enum status status = corpus_mark_check(&saved->corpus, &t->state.corpus, err);
     if (status) return status;
     snprintf(t->computed_with, sizeof t->computed_with, "%s", saved->machine);
     t->state = *saved;
+    t->state.questions = questions;
+    t->asks_others = questions && saved->questions && saved->questions != questions;
     trainer_name_machine(t);
     optimizer_resume(&t->network, t->state.updates);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
@@ -278,7 +281,8 @@ static void settle_saves(struct trainer *t)
 
 static enum status load_first(struct trainer *t, struct err *err)
 {
-    struct train_state first = {.lr_factor = 1, .lr_cut = 1, .corpus = t->state.corpus};
+    struct train_state first = {
+        .lr_factor = 1, .lr_cut = 1, .corpus = t->state.corpus, .questions = t->state.questions};
     if (!t->setup.weights && *t->setup.config->model.from) /* resumed, from a checkpoint that is gone */
         t->setup.weights = t->setup.config->model.from;
     enum status status = trainer_load_first_weights(t, err);

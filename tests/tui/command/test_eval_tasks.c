@@ -137,8 +137,17 @@ static void a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started(voi
     char *moved = kept_format("--eval.tasks=%s", e->other);
     process_run(0, "resume", "mine", "--train.total_steps=60", moved, "--progress=none", NULL);
     measured(&e->stage, "mine", "Other_one.v2_acc", 60);
+    char *events =
+        "select count(*) from events where text like 'eval.tasks has other questions than before%'";
+    stage_expect(&e->stage, events, "0"); /* the same under another name */
+    size_t n;
+    char *text = stage_read(e->other), *line = strchr(text, '\n') + 1;
+    n = strlen(line);
+    stage_write(e->other, line, n);
+    process_run(0, "resume", "mine", "--train.total_steps=62", "--progress=none", NULL);
+    stage_expect(&e->stage, events, "1");
     process_run(0, "resume", "mine", "--train.total_steps=70", "--eval.tasks=", "--progress=none", NULL);
-    stage_expect(&e->stage, "select count(*) from measures where step > 60", "0");
+    stage_expect(&e->stage, "select count(*) from measures where step > 62", "0");
 }
 
 /* Most tokenizers make at most a token of a byte, but a normalizer may make many characters of one. */
