@@ -205,16 +205,17 @@ static double flops_per_token(const struct run_info *info, const struct run_para
                                        "train.seq_len"};
     const char *format = run_params_get(params, count, "data.format"),
                *tied = run_params_get(params, count, "model.tie_weights");
-    double attention = 12, trained = (double)info->parameters;
+    double attention = 12, trained = (double)info->parameters, frozen = (double)info->frozen_parameters;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         attention *= setting_number(params, count, keys[i]);
     if (info->parameters < 0 || !tied || (format && strcmp(format, "text") != 0)) return NAN;
     if (documents && strcmp(documents, "packed") == 0) return NAN;
     if (setting_number(params, count, "model.sliding_window") > 0) return NAN;
-    if (strcmp(tied, "true") != 0)
-        trained -= setting_number(params, count, "model.vocab_size") *
-                   setting_number(params, count, "model.hidden_dim");
-    return 6 * trained - 2 * (double)info->frozen_parameters + attention;
+    double embedding = strcmp(tied, "true") == 0 ? 0
+                                                 : setting_number(params, count, "model.vocab_size") *
+                                                       setting_number(params, count, "model.hidden_dim");
+    if (frozen >= embedding) frozen -= embedding; /* else it is trained */
+    return 6 * (trained - embedding) - 2 * frozen + attention;
 }
 
 /* Adds a run to those that stand at `place`. One without a value changes no mean; but one whose loss is no

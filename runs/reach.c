@@ -29,7 +29,7 @@ enum status reach_read(struct store *store, const char *run_id, const struct rea
     /* an evaluation has the number of steps done */
     double done = (double)(out->step - (evaluations && out->step > 0));
     for (int u = 0; u < PACE_UNITS && out->step >= 0; u++)
-        out->at[u] = pace_at(pace, (enum pace_unit)u, done);
+        out->at[u] = evaluations && out->step == 0 ? 0 : pace_at(pace, (enum pace_unit)u, done);
     series_release(&all);
     series_release(&steps);
     return status;

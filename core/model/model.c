@@ -475,11 +475,14 @@ void model_initialise_param(const struct model *model, const struct param *param
 double model_flops_per_token(const struct model *model, double seq_len)
 {
     const struct model_config *c = &model->config;
-    double n = (double)model->parameters, keys = 0; /* over all layers */
+    bool untied = !c->tie_weights || c->num_labels;
+    double n = (double)model->parameters, frozen = (double)model->frozen_parameters,
+           keys = 0; /* over all layers */
     for (int l = 0; l < c->num_layers; l++) {
         int window = model->layers[l].window;
         keys += window > 0 && window < seq_len ? window : seq_len;
     }
-    if (!c->tie_weights || c->num_labels) n -= (double)c->vocab_size * c->hidden_dim;
-    return 6 * n - 2 * (double)model->frozen_parameters + 12.0 * c->num_heads * c->head_dim * keys;
+    if (untied) n -= (double)model->embed->count;
+    if (untied && model->embed->frozen) frozen -= (double)model->embed->count;
+    return 6 * n - 2 * frozen + 12.0 * c->num_heads * c->head_dim * keys;
 }

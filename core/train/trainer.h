@@ -80,7 +80,8 @@ struct train_setup {
     const struct world *world;     /* borrowed; NULL: a world of one */
     const char *checkpoints;       /* folder; made when needed; borrowed; NULL: none are saved, so
                                     * that the last weights are worth no evaluation */
-    struct needed_steps needed;    /* of these checkpoints */
+    const struct needed_steps
+        *needed;             /* of these checkpoints; read after observer.saving; borrowed; NULL: none */
     const char *weights;     /* a model's folder to start from; NULL: initialise; borrowed; with adapters
                               * model.from is loaded in any case */
     const char *traces;      /* folder; made when needed; borrowed */

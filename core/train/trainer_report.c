@@ -228,8 +228,8 @@ static struct measures measure_all(struct trainer *t)
     return measures;
 }
 
-/* Adds the scores of eval.tasks. */
-static void answer_tasks(struct trainer *t, struct measures *measures)
+/* Adds the scores of eval.tasks. False: the run was asked to end, so that some are missing. */
+static bool answer_tasks(struct trainer *t, struct measures *measures)
 {
     struct train_observer *o = &t->setup.observer;
     struct err problem = {0};
@@ -247,6 +247,7 @@ static void answer_tasks(struct trainer *t, struct measures *measures)
                           e->file.lines.path, e->long_count, e->questions, t->model.config.max_seq_len);
     }
     t->tasks.told = true;
+    return status != STATUS_INTERRUPTED;
 }
 
 bool trainer_evaluate(struct trainer *t, bool extra)
@@ -257,19 +258,25 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     if (!task_examples(t->data, TASK_VALIDATION)) return false;
     o->evaluating(o->context);
     struct measures measures = measure_all(t);
-    if (t->world->rank == 0) answer_tasks(t, &measures);
-    double judged_by =
-        measure_of(&measures, trainer_metric(t)); /* perhaps a task's, of which rank 0 alone knows */
-    world_share(t->world, &judged_by, sizeof judged_by);
+    struct {
+        double by; /* perhaps a task's score, of which rank 0 alone knows */
+        bool whole;
+    } judgement = {.whole = true};
+    if (t->world->rank == 0) judgement.whole = answer_tasks(t, &measures);
+    judgement.by = measure_of(&measures, trainer_metric(t));
+    world_share(t->world, &judgement, sizeof judgement);
     if (trainer_device_status(t, NULL)) return false;
     record.val_loss = measure_of(&measures, "val_loss");
     record.val_perplexity = measure_of(&measures, "val_perplexity");
     record.wall_time = clock_wall();
     record.eval_ms = (clock_monotonic() - start) * 1e3;
+    bool judges = judgement.whole || !isnan(judgement.by); /* what was not finished uses up no patience */
     t->evaluated_step = t->state.step;
     t->evaluated_loss = record.val_loss;
     o->eval(o->context, &record, &measures);
-    struct stopping_record judged = early_stopping_judge(&t->state.stopping, t->state.step, judged_by, extra);
+    if (!judges) return false;
+    struct stopping_record judged =
+        early_stopping_judge(&t->state.stopping, t->state.step, judgement.by, extra);
     judged.metric = t->setup.config->eval.metric;
     o->stopping(o->context, &judged);
     health_judge_evaluation(&t->health, record.step, record.val_loss);

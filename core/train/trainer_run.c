@@ -340,12 +340,13 @@ static bool wait_for_room(struct trainer *t, double bytes)
 static enum status save_in_place_of_older(struct trainer *t, struct err *err)
 {
     double bytes = 1.02 * (double)trainer_checkpoint_bytes(t) + 4194304; /* with its smaller files */
+    const struct needed_steps none = {0}, *needed = t->setup.needed ? t->setup.needed : &none;
     int64_t removed;
     enum status status = trainer_save_now(t, "last", err);
     while (status == STATUS_IO && (err->system == ENOSPC || err->system == EDQUOT)) {
         removed = t->world->rank
                       ? -1
-                      : checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved, t->setup.needed);
+                      : checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved, *needed);
         world_share(t->world, &removed, sizeof removed);
         if (removed >= 0)
             trainer_event(t, "warning",

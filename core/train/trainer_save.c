@@ -245,7 +245,6 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
         .tokenizer = t->setup.corpus->tokenizer,
         .companions = &t->companions,
         .keep = c->checkpoint.keep,
-        .needed = t->setup.needed,
         .prune = !trainer_weights_are_in_doubt(t),
         .before = o->safe,
         .context = o->context};
@@ -259,6 +258,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
     if (status && t->world->rank == 0 && *t->job.temporary) file_remove_tree(t->job.temporary, NULL);
     if (status) return status;
     o->saving(o->context);
+    if (t->setup.needed) t->job.needed = *t->setup.needed;
     t->saved_step = t->state.step;
     trainer_report_memory(t);
     t->held = c->checkpoint.background || t->world->size > 1;

@@ -86,10 +86,11 @@ void trainer_begin_stopping(struct trainer *t)
 /* After a checkpoint's numbers are loaded: applies the configuration, finds the place in the corpus. */
 static enum status take_position(struct trainer *t, const struct train_state *saved, struct err *err)
 {
-    struct early_stopping wanted = t->state.stopping;
     int64_t questions = t->state.questions;
     enum status status = corpus_mark_check(&saved->corpus, &t->state.corpus, err);
     if (status) return status;
+    trainer_begin_stopping(t); /* after a rollback nothing of what followed counts */
+    struct early_stopping wanted = t->state.stopping;
     snprintf(t->computed_with, sizeof t->computed_with, "%s", saved->machine);
     t->state = *saved;
     t->state.questions = questions;

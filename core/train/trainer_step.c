@@ -277,10 +277,12 @@ bool trainer_ends_epoch(const struct trainer *t)
 
 /* Whether the next step waits for this one: by configuration, if a step is measured or traced alone, if both
  * are profiled (there is one set of marks), if a skipped update ends the run or may end it, so that no
- * step follows the last, and with several ranks, which have to know the same when they decide. */
+ * step follows the last, in a spike, whose end changes the next limit at once, and with several ranks, which
+ * have to know the same when they decide. */
 static bool in_lockstep(const struct trainer *t)
 {
     return t->world->size > 1 || !t->setup.config->train.async || t->state.skipped_in_a_row > 0 ||
+           (t->health.limits.on_spike == ON_SPIKE_SKIP && t->state.level.spike_steps > 0) ||
            t->health.limits.on_nan == ON_NAN_STOP || watch_waits(t, trainer_queued(t)) ||
            replay_measures(&t->replay);
 }

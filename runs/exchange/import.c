@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -430,7 +431,9 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     struct import import = {.store = store, .err = err ? err : &own};
     import.turns = (struct import_turns){store, import.err, 0};
     char message[200], fallback[RUN_NAME_MAX];
-    enum status status = begin(&import);
+    int lock;
+    enum status status = import_lock(store, &lock, import.err);
+    if (!status) status = begin(&import);
     for (size_t i = 0; !status && i < count; i++) status = read_path(&import, paths[i]);
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
@@ -443,5 +446,6 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     }
     if (!status) memcpy(out->remark, import.remark, sizeof out->remark);
     end(&import);
+    if (lock >= 0) close(lock);
     return status;
 }

@@ -74,6 +74,26 @@ static enum status read_line(struct log *log, char *line)
 
 #define COLUMN(table, name) &store_columns[COLUMN_##table##_##name]
 
+/* The next line, without what ends it; *ends: there is such an end. *n = 0 and *ends = false at the file's
+ * end. */
+static enum status next_line(struct import *import, FILE *file, char line[LINE_MAX_BYTES], size_t *n,
+                             bool *ends)
+{
+    int c;
+    *n = 0;
+    *ends = false;
+    while (!*ends && (c = getc_unlocked(file)) != EOF) {
+        if (c == 0) return import_bad(import, "holds a zero byte");
+        if (*n + 1 == LINE_MAX_BYTES) return import_bad(import, "is longer than a line of such a log");
+        *ends = c == '\n';
+        if (!*ends) line[(*n)++] = (char)c;
+    }
+    line[*n] = '\0';
+    if (ferror(file))
+        return err_set(import->err, STATUS_IO, "%s: cannot read: %s", import->path, strerror(errno));
+    return STATUS_OK;
+}
+
 enum status import_read_llmc(struct import *import, FILE *file)
 {
     struct log log = {
@@ -97,21 +117,17 @@ enum status import_read_llmc(struct import *import, FILE *file)
         .last_step = -1,
     };
     char line[LINE_MAX_BYTES];
+    size_t n;
+    bool ends = true;
     enum status status = import_rows_begin(&log.steps);
     if (!status) status = import_rows_begin(&log.evals);
     if (!status) status = import_rows_begin(&log.events);
-    for (import->line = 1; !status && fgets(line, sizeof line, file); import->line++) {
-        size_t n = strlen(line);
-        if (n + 1 == sizeof line && line[n - 1] != '\n')
-            return import_bad(import, "is longer than a line of such a log");
-        if (line[n - 1] != '\n') { /* the file grows, or its writer was killed */
+    for (import->line = 1; !status && ends; import->line++) {
+        status = next_line(import, file, line, &n, &ends);
+        if (!status && ends) status = read_line(&log, line);
+        if (!status && !ends && n) /* the file grows, or its writer was killed */
             snprintf(import->remark, sizeof import->remark, "line %" PRId64 " has no end, and was left out",
                      import->line);
-            break;
-        }
-        status = read_line(&log, line);
     }
-    if (!status && ferror(file))
-        return err_set(import->err, STATUS_IO, "%s: cannot read: %s", import->path, strerror(errno));
     return status;
 }

@@ -308,7 +308,9 @@ enum status import_store(struct store *store, const struct store_import *request
 {
     struct transfer t = {.to = store, .request = request, .turns = {store, err, 0}, .err = err};
     struct listing listing = {0};
-    enum status status = open_source(&t);
+    int lock;
+    enum status status = import_lock(store, &lock, err);
+    if (!status) status = open_source(&t);
     if (!status) status = listing_read(&listing, t.from, err);
     if (!status)
         status =
@@ -318,5 +320,6 @@ enum status import_store(struct store *store, const struct store_import *request
     *count = t.count;
     listing_release(&listing);
     store_close(t.from);
+    if (lock >= 0) close(lock);
     return status;
 }

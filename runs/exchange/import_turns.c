@@ -1,9 +1,27 @@
 /* See import_turns.h. */
 #include "runs/exchange/import_turns.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
+
+enum status import_lock(struct store *store, int *fd, struct err *err)
+{
+    char folder[PATH_MAX - 16], path[PATH_MAX];
+    *fd = -1;
+    enum status status = file_format_path(folder, sizeof folder, err, "%s/runs", store_home(store));
+    if (!status) status = file_make_folders(folder, err);
+    if (status) return status;
+    snprintf(path, sizeof path, "%s/.importing", folder);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*fd >= 0) (void)TEMP_FAILURE_RETRY(flock(*fd, LOCK_EX));
+    return STATUS_OK;
+}
 
 enum status import_remove_incomplete(struct import_turns *turns, const char *message)
 {

@@ -13,6 +13,10 @@ struct import_turns {
     double began; /* clock_monotonic() when the present transaction did */
 };
 
+/* Waits until no other process imports into this store: of two imports each would take the other's half
+ * stored run for one that was left. close(*fd) ends it; -1: locks do not work here. */
+enum status import_lock(struct store *store, int *fd, struct err *err);
+
 /* Deletes what a killed import has left: runs with this message. One that is being imported now is locked,
  * and stays. */
 enum status import_remove_incomplete(struct import_turns *turns, const char *message);

@@ -41,10 +41,11 @@ static void print_imported(const char *folder, const struct imported_run *runs, 
         if (runs[i].what == RUN_IMPORTED)
             puts(id);
         else if (runs[i].what == RUN_IS_PARTIAL)
-            fprintf(stderr,
-                    "left out: run %s has records in its folder that the database lacks: `ANNEAL_HOME=%s %s "
-                    "doctor --repair` stores them, then import it again\n",
-                    from, CLEAN_LINE(folder), TEXT_PROGRAM);
+            fprintf(
+                stderr,
+                "left out: run %s has records in its folder that the database lacks: `ANNEAL_HOME=\"%s\" %s "
+                "doctor --repair` stores them, then import it again\n",
+                from, CLEAN_LINE(folder), TEXT_PROGRAM);
         else
             fprintf(stderr, "left out: run %s %s\n", from,
                     runs[i].what == RUN_IS_HERE ? "is here already"

@@ -174,8 +174,8 @@ static void event(void *context, const struct event_record *record)
 {
     struct report *report = context;
     report_record(report, "event", TABLE_EVENTS, record);
-    if (report->mode == REPORT_NONE && strcmp(record->level, "error") == 0)
-        fprintf(stderr, "anneal: error: %s\n", CLEAN_LINE(record->text));
+    if (strcmp(record->level, "error") == 0)
+        snprintf(report->error, sizeof report->error, "%s", record->text);
     progress_bar_say(&report->bar, "%s: %s", record->level, record->text);
 }
 
@@ -196,6 +196,9 @@ static void paused(void *context, int64_t step, bool now)
         JSON_MEMBERS(&report->json, "step", step, "status", now ? "paused" : "running");
         end_json(report);
     }
+    if (now && report->mode == REPORT_NONE && *report->error) /* which is why it waits */
+        fprintf(stderr, "anneal: error: %s\n", CLEAN_LINE(report->error));
+    report->error[0] = '\0';
     if (now)
         progress_bar_say(&report->bar, "paused after step %" PRId64 "; continue with: %s order %s continue",
                          step, TEXT_PROGRAM, report->session->id);

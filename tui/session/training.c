@@ -56,7 +56,7 @@ static void close_session(struct training_session *s)
     if (s->lock.fd >= 0) run_lock_release(&s->lock);
     store_close(s->store);
     arena_release(&s->recalled_memory);
-    free(s->needed);
+    free(s->needed_steps);
 }
 
 /* Names the key whose data are missing, and for a resumed or forked run the remedy. */

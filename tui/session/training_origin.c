@@ -11,7 +11,6 @@
 #include "core/base/text.h"
 #include "core/train/schedule.h"
 #include "runs/history.h"
-#include "runs/reference.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
 
@@ -95,31 +94,12 @@ static void find_passed_over(struct training_session *s)
                  checkpoint_step(newest), from);
 }
 
-/* Lists which of the run's checkpoints other runs need: bases of adapters, origins of forks. */
-static enum status find_needed(struct training_session *s, struct err *err)
-{
-    struct arena arena = {0};
-    struct run_references references;
-    free(s->needed);
-    s->needed_count = 0;
-    s->needed = checkpoint_steps(s->checkpoints, &s->needed_count);
-    enum status status = run_references_read(s->store, &arena, &references, err);
-    size_t count = 0;
-    for (size_t i = 0; !status && i < s->needed_count; i++)
-        if (run_references_find(&references, s->store, s->id, s->needed[i], 0) < references.count)
-            s->needed[count++] = s->needed[i];
-    s->needed_count = count;
-    arena_release(&arena);
-    return status;
-}
-
 enum status training_open_resumed(struct training_session *s, struct err *err)
 {
     s->fresh = s->anew = false;
     struct run_info run;
     enum status status = run_get(s->store, s->id, &run, err);
     if (!status) status = find_origin(s, &run, err);
-    if (!status) status = find_needed(s, err);
     if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
     if (!status) status = training_session_open_trainer(s, err);
     if (status || s->anew) return status;

@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/model/data_format.h"
+#include "runs/reference.h"
 #include "tui/session/process.h"
 
 /* ---- records: from the trainer to the store and the watcher ---- */
@@ -113,9 +115,28 @@ static void on_rolled_back(void *context)
 
 /* No checkpoint is ahead of the recorded rows, so a killed run has no gap in its history. If the store is too
  * slow for that, the writer has reported why. */
+/* Lists which of the run's checkpoints other runs need: bases of adapters, origins of forks. What cannot be
+ * read now is as before. */
+static void find_needed(struct training_session *s)
+{
+    struct arena arena = {0};
+    struct run_references references;
+    size_t count, kept = 0;
+    int64_t *steps = checkpoint_steps(s->checkpoints, &count);
+    bool read = !run_references_read(s->store, &arena, &references, NULL);
+    for (size_t i = 0; read && i < count; i++)
+        if (run_references_find(&references, s->store, s->id, steps[i], 0) < references.count)
+            steps[kept++] = steps[i];
+    arena_release(&arena);
+    int64_t *unused = read ? s->needed_steps : steps;
+    if (read) s->needed = (struct needed_steps){s->needed_steps = steps, kept};
+    free(unused);
+}
+
 static void on_saving(void *context)
 {
     struct training_session *s = context;
+    find_needed(s);
     s->saving = writer_flush_begin(s->writer);
     s->saving_at = clock_monotonic();
 }
@@ -323,7 +344,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .corpus = &s->corpus,
                                 .world = s->options->ranks->world,
                                 .checkpoints = s->options->probe ? NULL : s->checkpoints,
-                                .needed = {s->needed, s->needed_count},
+                                .needed = &s->needed,
                                 .weights = s->weights,
                                 .traces = s->traces,
                                 .warm_folder = warm_folder,

@@ -38,16 +38,16 @@ struct training_session {
     const char
         *continue_with; /* the command that continues from this run's checkpoints: "resume", or "fork" */
     struct run_log log;
-    struct hook *hook;     /* NULL: none */
-    char origin[PATH_MAX]; /* the checkpoint that a resumed run continues from */
-    int64_t *needed;       /* steps of its checkpoints to which other runs refer, owned */
-    size_t needed_count;
-    char passed_over[160]; /* a sentence about a newer one that cannot be used; "": there is none */
-    char full[4096];       /* lines about a device without room, until there is a log to hold them */
-    bool tries;            /* makes no step: the other ranks do not take part */
-    bool fresh;            /* a fork of weights alone */
-    bool anew;             /* resumed without a checkpoint: from the beginning */
-    int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
+    struct hook *hook;          /* NULL: none */
+    char origin[PATH_MAX];      /* the checkpoint that a resumed run continues from */
+    struct needed_steps needed; /* of its checkpoints, to which other runs refer */
+    int64_t *needed_steps;      /* its array, owned */
+    char passed_over[160];      /* a sentence about a newer one that cannot be used; "": there is none */
+    char full[4096];            /* lines about a device without room, until there is a log to hold them */
+    bool tries;                 /* makes no step: the other ranks do not take part */
+    bool fresh;                 /* a fork of weights alone */
+    bool anew;                  /* resumed without a checkpoint: from the beginning */
+    int64_t adopted_bytes;      /* size of the checkpoint that a fork began with */
     struct eval_record last_eval;
     struct measures last_measures; /* those without a column in it */
     uint64_t saving;               /* the writer's mark of all rows to record before the newest checkpoint */

@@ -213,6 +213,21 @@ TEST_CASE(a_rollback_leaves_the_batches_since_the_checkpoint_out)
     session_close(&s), session_close(&clean);
 }
 
+/* The first evaluation after it is the first again, although that of the course that was left was better or
+ * not. */
+TEST_CASE(a_rollback_behind_all_evaluations_leaves_no_history)
+{
+    struct session s;
+    open_spoilt(&s, "history", NULL,
+                WORDS("health.on_spike=rollback", "eval.every=70", "eval.early=false",
+                      "eval.early_stopping_patience=1", "eval.early_stopping_min_delta=100"),
+                0);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.rollback_count, 1);
+    session_close(&s);
+}
+
 #define LR_TWICE "health.on_spike=rollback", "health.rollback_lr=0.5", "eval.every=10", "sample.every=30"
 
 TEST_CASE(each_rollback_cuts_the_rate_and_equal_runs_give_equal_rows)
@@ -556,6 +571,7 @@ int main(void)
         cmocka_unit_test(a_run_resumed_just_before_the_spike_skips_it_too),
         cmocka_unit_test(a_skipped_spike_costs_no_checkpoint),
         cmocka_unit_test(a_rollback_leaves_the_batches_since_the_checkpoint_out),
+        cmocka_unit_test(a_rollback_behind_all_evaluations_leaves_no_history),
         cmocka_unit_test(each_rollback_cuts_the_rate_and_equal_runs_give_equal_rows),
         cmocka_unit_test(a_run_killed_anywhere_around_a_rollback_ends_with_the_same_bits),
         cmocka_unit_test(the_checkpoint_of_the_step_in_trouble_is_set_aside),

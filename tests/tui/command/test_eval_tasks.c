@@ -150,6 +150,32 @@ static void a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started(voi
     stage_expect(&e->stage, "select count(*) from measures where step > 62", "0");
 }
 
+/* The scores of an evaluation in which the run is stopped are missing, not bad. */
+static void a_stop_among_the_questions_uses_up_no_patience(void **state)
+{
+    struct exam *e = *state;
+    size_t n, copies = 400;
+    char *few = stage_read(e->quiz), *many;
+    n = strlen(few);
+    many = malloc(n * copies);
+    for (size_t i = 0; i < copies; i++) memcpy(many + i * n, few, n);
+    stage_write(e->quiz, many, n * copies);
+    free(many);
+    struct process *p =
+        process_start("train", e->stage.config, kept_format("--eval.tasks=%s", e->quiz), "--name=cut",
+                      "--eval.metric=quiz_acc", "--eval.every=10", "--eval.early=false",
+                      "--eval.early_stopping_patience=1", "--progress=json", NULL);
+    process_wait_text(p, "\"step\":9,"); /* the questions follow, and take seconds */
+    process_signal(p, SIGINT);
+    process_wait_exit(p);
+    stage_expect(&e->stage, "select count(*) from events where text like '%not all questions were answered%'",
+                 "1");
+    stage_expect(&e->stage, "select count(*) from early_stopping", "0");
+    stage_write(e->quiz, few, n);
+    process_run(0, "resume", "cut", "--train.total_steps=12", "--progress=none", NULL);
+    measured(&e->stage, "cut", "quiz_acc", 12);
+}
+
 /* Most tokenizers make at most a token of a byte, but a normalizer may make many characters of one. */
 static void a_text_may_have_more_tokens_than_bytes(void **state)
 {
@@ -284,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit),
         TEST(a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started),
+        TEST(a_stop_among_the_questions_uses_up_no_patience),
         TEST(a_text_may_have_more_tokens_than_bytes),
         TEST(what_becomes_of_the_file_while_a_run_trains_does_not_matter),
         TEST(the_planned_memory_is_what_estimate_says),
