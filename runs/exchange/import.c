@@ -422,6 +422,7 @@ static void end(struct import *import)
         store_exec(import->store, sql, NULL);
     }
     store_exec(import->store, "pragma temp_store = memory", NULL);
+    free(import->tags);
 }
 
 enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,

@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <xxhash.h>
 
+#include "core/base/arena.h"
 #include "core/base/text.h"
 
 /* A metric and its names in other programs, in the spelling of scalar_word. */
@@ -91,14 +93,45 @@ static enum status rows_of(struct import_scalars *s, enum store_table table, con
     return status;
 }
 
+static bool is_used(const struct import *import, const char *word)
+{
+    size_t i = 0;
+    while (i < import->tag_count && strcmp(import->tags[i].word, word) != 0) i++;
+    return i < import->tag_count;
+}
+
+/* The word for a name: its scalar_word, or that with a number where another name has it, as names that differ
+ * in capitals, in signs or behind SCALAR_NAME_MAX bytes would. NULL: memory is short. */
+static const char *word_of(struct import *import, const char *name)
+{
+    char clean[4 * SCALAR_NAME_MAX], word[SCALAR_NAME_MAX];
+    uint64_t hash = XXH64(name, strlen(name), 0);
+    for (size_t i = 0; i < import->tag_count; i++)
+        if (import->tags[i].hash == hash) return import->tags[i].word;
+    if (!list_reserve(&import->tags, import->tag_count, 1, &import->tag_capacity, sizeof *import->tags))
+        return NULL;
+    clean_line(clean, sizeof clean, name);
+    scalar_word(clean, word, sizeof word);
+    struct import_tag *tag = &import->tags[import->tag_count];
+    *tag = (struct import_tag){.hash = hash};
+    snprintf(tag->word, sizeof tag->word, "%s", word);
+    size_t kept = strlen(word) < SCALAR_NAME_MAX - 8 ? strlen(word) : SCALAR_NAME_MAX - 8;
+    kept -= utf8_incomplete_tail(word, kept);
+    for (int n = 2; *word && is_used(import, tag->word); n++)
+        snprintf(tag->word, sizeof tag->word, "%.*s_%d", (int)kept, word, n);
+    import->tag_count++;
+    return tag->word;
+}
+
 enum status import_scalar(struct import_scalars *scalars, const char *name, int64_t step, double wall_time,
                           double value)
 {
-    char word[SCALAR_NAME_MAX], clean[4 * SCALAR_NAME_MAX], number[24], time[40], text[40];
+    char word[SCALAR_NAME_MAX], number[24], time[40], text[40];
     struct import_rows *rows = NULL;
     enum store_table table;
-    clean_line(clean, sizeof clean, name);
-    scalar_word(clean, word, sizeof word);
+    const char *known = word_of(scalars->import, name);
+    if (!known) return err_no_memory(scalars->import->err, "the names of metrics");
+    snprintf(word, sizeof word, "%s", known);
     bool taken, whole = fabs(value) < 1e18 && floor(value) == value;
     const struct column_info *column = scalar_column(scalars->import, word, &table, &taken);
     if (taken && strcmp(word, column->name) == 0 && strlen(word) + 3 < sizeof word) strcat(word, "_2");

@@ -31,6 +31,11 @@ struct import {
         char word[48];
     } spelled[24];
     int spelled_count;
+    struct import_tag { /* a metric's name in the files, and the word that stands for it */
+        uint64_t hash;
+        char word[48];
+    } * tags; /* owned */
+    size_t tag_count, tag_capacity;
 };
 
 /* Fills the error "path:line: …" and returns STATUS_CORRUPT. */

@@ -262,6 +262,11 @@ static void the_line_that_a_log_is_cut_in_is_left_out(void **state)
         assert_int_equal(outcome.steps, 1);
         assert_string_equal(outcome.remark, "line 2 has no end, and was left out");
     }
+    static const char zero[] = "s:0 trl:9\n\0s:1 trl:8\ns:2 trl:7\n"; /* as a power cut leaves them */
+    char path[PATH_MAX + 64];
+    exchange_write(home, "zero.log", zero, sizeof zero - 1, path);
+    assert_int_equal(import_files(store, (const char *[]){path}, 1, NULL, &outcome, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "zero.log:2: holds a zero byte"));
     store_close(store);
 }
 

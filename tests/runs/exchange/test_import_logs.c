@@ -80,6 +80,20 @@ static void two_names_of_one_column_do_not_mix(void **state)
     store_close(store);
 }
 
+static void names_that_differ_little_stay_apart(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("alike", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, LOGS "alike.tfevents");
+    expect_rows(store, made.id, TABLE_MEASURES,
+                "1,0,accuracy,3\n1,0,accuracy_2,4\n1,0,loss_train_2,2\n"
+                "1,0,validation_in_distribution_benchmark_rea_2,6\n"
+                "1,0,validation_in_distribution_benchmark_reasoning,5\n");
+    store_close(store);
+}
+
 static void a_run_of_wandb_keeps_its_name_configuration_tags_and_summary(void **state)
 {
     (void)state;
@@ -297,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalars_of_both_forms_become_steps_evaluations_and_measures),
         cmocka_unit_test(two_names_of_one_column_do_not_mix),
+        cmocka_unit_test(names_that_differ_little_stay_apart),
         cmocka_unit_test(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary),
         cmocka_unit_test(the_step_that_a_trainer_logs_is_the_step),
         cmocka_unit_test(a_log_that_ends_anywhere_is_read_up_to_there),
