@@ -104,21 +104,25 @@ static const char *find_incomparable(const struct config *a, const struct config
     return !same_sources && (own || learns) ? "data.train" : NULL;
 }
 
-/* Halving ranks runs; without it, the user may have reasons. */
+/* Halving ranks runs, those that were tried as run `index`; without it, the user may have reasons. */
 static enum status check_comparable(const struct plan_of_sweep *p, const struct config *config, int index,
-                                    struct err *err)
+                                    int rungs, struct err *err)
 {
     const char *key = find_incomparable(&p->first, config);
-    if (!key) return STATUS_OK;
-    if (p->sweep.factor == 1) {
+    if (key && rungs > 1)
+        return err_set(
+            err, STATUS_USAGE,
+            "run %d: %s must be the same for all runs, or their results cannot be compared (or --factor 1: "
+            "then all train to their end)",
+            index + 1, key);
+    if (key)
         output_warn("%s differs between run 1 and run %d: their results cannot be compared", key, index + 1);
-        return STATUS_OK;
-    }
-    return err_set(
-        err, STATUS_USAGE,
-        "%s must be the same for all runs, or their results cannot be compared (or --factor 1: then all "
-        "train to their end)",
-        key);
+    else if (p->found[index].evaluated != p->found[0].evaluated)
+        output_warn(
+            "run %d is evaluated on %s tokens, run 1 on %s: eval.batches counts batches of train.batch_size "
+            "sequences (eval.batches = 0 takes all of the text)",
+            index + 1, TEXT_NUMBER(p->found[index].evaluated), TEXT_NUMBER(p->found[0].evaluated));
+    return STATUS_OK;
 }
 
 static enum status plan_run(struct plan_of_sweep *p, const struct words *words, const struct options *o,
@@ -132,7 +136,6 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
             err_set(err, STATUS_USAGE,
                     "checkpoint.contents must be full, so that runs can go on at a rung (or --factor 1)");
     if (!status && !index) p->first = config;
-    if (!status) status = check_comparable(p, &config, index, err);
     if (!status && !(p->configs[index] = config_text(&config)))
         status = err_no_memory(err, "the configurations");
     if (!status) status = check_different(p, index, err);
@@ -141,7 +144,7 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
         return err_prefix(err, "run %d (%s)", index + 1,
                           sweep_run_words(&p->sweep, index, words_of, sizeof words_of));
     struct sweep_run *run = &p->sweep.runs[index];
-    int64_t every = !status && p->found[index].evaluates ? config.eval.every : 0;
+    int64_t every = !status && p->found[index].evaluated ? config.eval.every : 0;
     int count = status ? 0
                        : sweep_choose_rungs(p->sweep.run_count, p->sweep.factor, every,
                                             p->found[index].total_steps, run->rungs);
@@ -151,7 +154,7 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
                        "eval.every, or --factor 1)",
                        index + 1, count, p->sweep.rung_count);
     p->sweep.rung_count = count;
-    return status;
+    return status ? status : check_comparable(p, &config, index, count, err);
 }
 
 /* How many runs there is room for: in the device's memory, and on the processors, which a GPU needs, too. */

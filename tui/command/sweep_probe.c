@@ -52,7 +52,9 @@ static enum status note(const struct training_session *s, void *context, struct 
     found->threads = c->train.threads;
     found->parameters = plan->input.model->parameters;
     found->frozen_parameters = plan->input.model->frozen_parameters;
-    found->evaluates = trainer_sequences(s->trainer, TASK_VALIDATION) > 0;
+    int64_t most = c->eval.batches * c->train.batch_size,
+            all = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
+    found->evaluated = (most && most < all ? most : all) * c->train.seq_len;
     snprintf(found->device, sizeof found->device, "%s", s->choice.info.short_name);
     snprintf(found->precision, sizeof found->precision, "%s", precision_name(plan->input.precision));
     return STATUS_OK;

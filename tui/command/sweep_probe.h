@@ -8,8 +8,8 @@ struct sweep_probe {
     int64_t planned_bytes; /* of the device, by the memory plan; on a CPU of all ranks */
     int64_t left_bytes;    /* that another run could reserve beside it; INT64_MAX: not known */
     int64_t total_steps, tokens_per_step, parameters, frozen_parameters;
-    int64_t threads; /* train.threads; 0: as many as there are */
-    bool evaluates;  /* there is validation text */
+    int64_t threads;   /* train.threads; 0: as many as there are */
+    int64_t evaluated; /* tokens in an evaluation; 0: there is no validation text */
     char device[32], precision[16];
 };
 

@@ -81,6 +81,21 @@ TEST_CASE(a_window_lowers_the_flops_of_the_layers_that_have_it)
     assert_true(flops(0, "", 256) == flops(300, "", 256));
 }
 
+/* A look-up costs nothing, whether the table is trained or not. */
+TEST_CASE(an_untied_embedding_costs_nothing_also_where_it_is_frozen)
+{
+    struct model_config config = model_preset(PRESET_SHAKESPEARE);
+    struct model model;
+    config.tie_weights = false;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    double trained = model_flops_per_token(&model, 64);
+    struct param *embed = &model.params[model.embed - model.params];
+    embed->frozen = true;
+    model.frozen_parameters = (int64_t)embed->count;
+    assert_true(model_flops_per_token(&model, 64) == trained);
+    model_release(&model);
+}
+
 /* A stored configuration has every size of its time, so that the folder of model.from may be gone. */
 TEST_CASE(a_size_that_a_stored_configuration_lacks_is_off)
 {
@@ -127,6 +142,7 @@ int main(void)
         cmocka_unit_test(keys_that_no_kind_of_model_has_together_are_refused),
         cmocka_unit_test(layers_outside_of_the_list_have_the_window),
         cmocka_unit_test(a_window_lowers_the_flops_of_the_layers_that_have_it),
+        cmocka_unit_test(an_untied_embedding_costs_nothing_also_where_it_is_frozen),
         cmocka_unit_test(a_size_that_a_stored_configuration_lacks_is_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,9 +63,36 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     assert_non_null(strstr(out, "main.log"));
 }
 
+/* Whose logs have the same name, as those of many trainers have. */
+static void imports_at_the_same_time_leave_each_other_alone(void **state)
+{
+    (void)state;
+    enum { IMPORTS = 6 };
+    char home[PATH_MAX], path[PATH_MAX + 64], text[4000] = "";
+    struct process *all[IMPORTS];
+    three_runs_home("import-parallel", home);
+    for (int s = 0, n = 0; s < 200; s++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "s:%d trl:%d\n", s, s);
+    for (int i = 0; i < IMPORTS; i++) {
+        snprintf(path, sizeof path, "%s/job%d", home, i);
+        assert_int_equal(file_make_folders(path, NULL), STATUS_OK);
+        snprintf(path, sizeof path, "%s/job%d/main.log", home, i);
+        stage_write(path, text, strlen(text));
+    }
+    for (int i = 0; i < IMPORTS; i++) {
+        const char *const words[] = {"import", "main.log", NULL};
+        snprintf(path, sizeof path, "%s/job%d", home, i);
+        all[i] = process_open(&(struct process_options){.arguments = words, .folder = path});
+    }
+    for (int i = 0; i < IMPORTS; i++) process_expect(0, all[i]);
+    assert_true(store_fixture_number(home, "select count(*) from runs where status = 'finished'") == IMPORTS);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 200 * IMPORTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(imports_at_the_same_time_leave_each_other_alone, process_close_all),
         cmocka_unit_test_teardown(import_prints_the_id_and_every_command_knows_the_run, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,7 +170,7 @@ static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
         {"--eval.metric=val_loss,val_perplexity", NULL, "eval.metric must be the same for all runs"},
         {"--data.train=/no/such,/file", NULL, "run 1 (train /no/such)"},
         {"--data.tokenizer=bytes,bpe:300", "--model.vocab_size=300",
-         "data.tokenizer must be the same for all"},
+         "run 2: data.tokenizer must be the same for all"},
         {"--data.val_fraction=0.1,0.2", NULL, "data.val_fraction must be the same for all runs"},
         {"--data.val_split=blocks,tail", NULL, "data.val_split must be the same for all runs"},
     };
@@ -178,6 +178,14 @@ static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
         process_run(0, "sweep", s->config, "--data.val_fraction=0.1,0.2", "--factor=1", "--dry-run", NULL);
     assert_non_null(
         strstr(process_stderr(all), "warning: data.val_fraction differs between run 1 and run 2"));
+    all = process_run(0, "sweep", s->config, "--data.tokenizer=bytes,bpe:300", "--model.vocab_size=300",
+                      "--eval.every=0", "--dry-run", NULL); /* nothing is halved */
+    assert_non_null(strstr(process_stderr(all), "warning: data.tokenizer differs between run 1 and run 2"));
+    all = process_run(0, "sweep", s->config, "--train.batch_size=1,2", "--eval.batches=1", "--dry-run", NULL);
+    assert_non_null(strstr(process_stderr(all), "warning: run 2 is evaluated on "));
+    all = process_run(0, "sweep", s->config, "--train.batch_size=1,2", "--eval.batches=0", "--dry-run", NULL);
+    assert_string_equal(process_stderr(all), "");
+    all = process_run(0, "sweep", s->config, "--data.val_fraction=0.1,0.2", "--factor=1", "--dry-run", NULL);
     assert_non_null(strstr(process_stdout(all), "none: every run trains to its end\n"));
     assert_non_null(strstr(process_stdout(all), "\nrungs"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
