@@ -373,6 +373,9 @@ static void a_target_is_timed_by_its_first_evaluation(void **state)
     out = process_output("compare", "base", "fast", NULL);
     assert_null(strstr(out, "tokens to"));
     expect_flops(home);
+    store_fixture_sql(home, "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 5 from runs");
+    out = process_output("compare", "base", "fast", "--to-loss=6", NULL); /* met before the first step */
+    if (!strstr(out, "\nsteps to 6     0") || !strstr(out, "\ntokens to 6    0 ")) fail_msg("%s", out);
     store_fixture_sql(
         home, "update runs set parent_id = (select id from runs where name = 'base') where name = 'fast'");
     out = process_output("compare", "base", "fast", "--to-loss=3", NULL);
