@@ -155,21 +155,21 @@ static void retry_pending(struct workbench *workbench)
 static void read_view(struct workbench *workbench, bool store_changed)
 {
     workbench->reading = true;
-    workbench->unread = false;
+    workbench->unread = workbench->unreadable_now = false;
     workbench_did(workbench, store_check_place(workbench->store, &workbench->err));
     if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
     workbench->reading = false;
+    if (store_changed && !workbench->unreadable_now) workbench->unreadable[0] = '\0';
 }
 
-static enum status delete_unless_trained(struct workbench *workbench, const struct run_member *run,
-                                         struct err *err)
+static enum status delete_unless_trained(struct store *store, const struct run_member *run, struct err *err)
 {
     struct run_info info;
-    enum status status = run_get(workbench->store, run->id, &info, err);
+    enum status status = run_get(store, run->id, &info, err);
     if (status) return status;
     if (info.heartbeat > run->since)
         return err_set(err, STATUS_BUSY, "run %s: has trained since you deleted it, so it stays", run->id);
-    return run_delete(workbench->store, run->id, err);
+    return run_delete(store, run->id, err);
 }
 
 size_t workbench_finish(struct workbench *workbench, struct err *err)
@@ -183,7 +183,7 @@ size_t workbench_finish(struct workbench *workbench, struct err *err)
         failed += status && status != STATUS_BUSY;
     }
     for (size_t i = 0; i < deleted->count && !workbench->abandoned; i++) {
-        status = delete_unless_trained(workbench, &deleted->runs[i], err);
+        status = delete_unless_trained(workbench->store, &deleted->runs[i], err);
         workbench->removed += !status;
         failed += status && status != STATUS_NOT_FOUND; /* somebody else has deleted it */
     }
@@ -566,6 +566,7 @@ bool workbench_did(struct workbench *workbench, enum status status)
         workbench->unread = true; /* old data stays, as it does anyway; the next tick reads again */
         return false;
     }
+    workbench->unreadable_now |= workbench->reading;
     if (workbench->reading && strcmp(workbench->unreadable, workbench->err.text) == 0) return false;
     if (workbench->reading)
         snprintf(workbench->unreadable, sizeof workbench->unreadable, "%s", workbench->err.text);
