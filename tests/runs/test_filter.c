@@ -292,6 +292,14 @@ TEST_CASE(tags_notes_and_names_are_written_cleanly)
     assert_non_null(strstr(err.text, "bytes of tags"));
     assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
     assert_string_equal(run.tags, "v1 x y"); /* none of it */
+    char each[40][16];
+    const char *words[40];
+    for (int i = 0; i < 40; i++) {
+        snprintf(each[i], sizeof each[i], "tag-%d", i);
+        words[i] = each[i];
+    }
+    assert_int_equal(run_change_tags(store, "a", words, 40, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "bytes of tags"));
     assert_int_equal(run_set_tags(store, "a", " 日本, y ", &err), STATUS_OK);
     assert_int_equal(run_set_note(store, "a", "two\nlines \033]0;title\a", &err), STATUS_OK);
     assert_int_equal(run_rename(store, "a", "été / 1", &err), STATUS_OK);

@@ -372,6 +372,9 @@ TEST_CASE(random_files_end_in_a_status_never_in_a_crash)
 
 TEST_CASE(impossible_sizes_are_one_sentence_each)
 {
+    REFUSED("eval.early_stopping_patience = 2: needs evaluations", "--eval.every=0",
+            "--eval.early_stopping_patience=2");
+    REFUSED("needs evaluations", "--data.val_fraction=0", "--eval.early_stopping_patience=2");
     REFUSED("model.hidden_dim = 256 is not a multiple of model.num_heads = 3", "model.num_heads=3");
     REFUSED("model.num_heads = 4 is not a multiple of model.num_kv_heads = 3", "model.num_kv_heads=3");
     REFUSED("model.head_dim = 5: must be even", "model.head_dim=5");

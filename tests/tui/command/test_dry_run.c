@@ -291,6 +291,8 @@ static void the_configuration_of_a_run_is_shown_without_its_base(void **state)
 static void a_key_without_effect_is_reported_in_both(void **state)
 {
     struct stage *s = *state;
+    char *plain = process_output("train", s->config, "--dry-run", NULL), *disk = strstr(plain, "\ndisk ");
+    assert_true(disk && strstr(disk, "up to ") && strstr(disk, " are free\n"));
     static const struct {
         const char *words[2], *note;
     } cases[] = {
