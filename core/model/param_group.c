@@ -89,8 +89,9 @@ static bool is_frozen(const void *context, const struct param *param, enum eleme
 {
     const struct freezing *f = context;
     int which = find_group(f->groups, param->name);
-    bool frozen = which >= 0 && f->groups->at[which].lr_scale == 0;
-    frozen = frozen || (f->model->adapter.rank && !adapter_trains(f->model, param));
+    bool still = which >= 0 && f->groups->at[which].lr_scale == 0;
+    /* beside a base, what is trained is what is saved: there a rate of 0 keeps it as it is */
+    bool frozen = f->model->adapter.rank ? !adapter_trains(f->model, param) : still;
     if (frozen) *element = storage_element(f->storage, param);
     return frozen;
 }
@@ -127,7 +128,10 @@ enum status param_groups_freeze(const struct param_groups *groups, enum optimize
     if (!status) status = choose_orthogonal(groups, optimizer, model, err);
     if (status) return status;
     model_freeze(model, is_frozen, &(struct freezing){groups, model, storage});
-    if (model->frozen_parameters < model->parameters) return STATUS_OK;
+    for (size_t i = 0; i < model->param_count; i++) {
+        int which = find_group(groups, model->params[i].name);
+        if (!model->params[i].frozen && (which < 0 || groups->at[which].lr_scale != 0)) return STATUS_OK;
+    }
     return err_set(
         err, STATUS_USAGE,
         "param_group.%s.lr_scale = 0: nothing is left to train, as the groups freeze all parameters",

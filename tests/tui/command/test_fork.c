@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/model/safetensors.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
 #include "tests/tui/command/process.h"
@@ -77,6 +78,49 @@ static void a_resumed_run_keeps_the_checkpoints_on_which_others_stand(void **sta
     process_run(0, "resume", "base", "--train.total_steps=12", "--progress=none", NULL);
     process_run(0, "resume", "adapted", "--train.total_steps=3", "--progress=none", NULL);
     process_run(0, "generate", "adapted", "--prompt=a", "--max-tokens=2", NULL);
+}
+
+static const float *adapter_of(const char *folder, struct safetensors *file, const char *part, size_t *bytes)
+{
+    struct err err;
+    if (safetensors_open(kept_format("%s/adapter_model.safetensors", folder), file, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < file->count; i++)
+        if (strstr(file->tensors[i].name, part)) {
+            *bytes = file->tensors[i].bytes;
+            return file->tensors[i].data;
+        }
+    fail_msg("no %s", part);
+    return NULL;
+}
+
+/* LoRA-FA: the first matrices stay as they were drawn, and are saved with the others. */
+static void adapters_of_a_group_without_a_rate_stay_as_they_are(void **state)
+{
+    struct stage *s = *state;
+    struct safetensors early, late;
+    size_t bytes;
+    process_run(0, "train", s->config, "--name=base", "--train.total_steps=2", "--progress=none", NULL);
+    process_run(0, "train", s->config, "--name=adapted", "--model.from=base", "--lora.rank=2",
+                "--train.total_steps=4", "--train.warmup_steps=0", "--train.precision=fp32",
+                "--checkpoint.every=2", "--checkpoint.keep=5", "--param_group.a.match=*lora_A*",
+                "--param_group.a.lr_scale=0", "--progress=none", NULL);
+    char *runs = kept_format("%s/runs", s->home),
+         *id = stage_query(s, "select id from runs where name = 'adapted'");
+    char *first = kept_format("%s/%s/checkpoints/step-2", runs, id),
+         *last = kept_format("%s/%s/checkpoints/step-4", runs, id);
+    for (int part = 0; part < 2; part++) {
+        const char *name = part ? "lora_B" : "lora_A";
+        const float *before = adapter_of(first, &early, name, &bytes),
+                    *after = adapter_of(last, &late, name, &bytes);
+        assert_int_equal(memcmp(before, after, bytes) != 0, part);
+        safetensors_close(&early), safetensors_close(&late);
+    }
+    process_run(0, "generate", "adapted", "--prompt=a", "--max-tokens=2", NULL);
+    process_run(0, "resume", "adapted", "--train.total_steps=5", "--progress=none", NULL);
+    process_expect_sentence(process_run(2, "train", s->config, "--model.from=base", "--lora.rank=2",
+                                        "--param_group.a.match=*lora*", "--param_group.a.lr_scale=0", NULL),
+                            "param_group.a.lr_scale = 0: nothing is left to train");
 }
 
 static void a_fork_of_a_long_name_is_not_called_as_its_parent(void **state)
@@ -418,6 +462,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
         STAGE_TEST(a_resumed_run_keeps_the_checkpoints_on_which_others_stand),
+        STAGE_TEST(adapters_of_a_group_without_a_rate_stay_as_they_are),
         STAGE_TEST(a_fork_of_a_long_name_is_not_called_as_its_parent),
         STAGE_TEST(a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights),
         STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
