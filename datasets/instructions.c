@@ -64,6 +64,13 @@ static bool is_trained(const json_t *message)
     return is_answer(message) && !(json_is_number(weight) && json_number_value(weight) == 0);
 }
 
+/* Answers are learned or not: another weight would be taken for 1. */
+static bool is_weight(const json_t *weight)
+{
+    double value = json_number_value(weight);
+    return !weight || json_is_null(weight) || (json_is_number(weight) && (value == 0 || value == 1));
+}
+
 static bool is_known_role(const char *role)
 {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
@@ -105,6 +112,9 @@ static enum status settle_message(const struct instruction_reader *r, json_t *me
             "message %zu: unknown role \"%.60s\" (known are system, developer, user, assistant and "
             "tool)",
             index + 1, role);
+    if (!is_weight(json_object_get(message, "weight")))
+        return err_set(err, STATUS_CORRUPT,
+                       "message %zu: \"weight\" must be 0, not to learn the answer, or 1", index + 1);
     char *content = content_of(json_object_get(message, "content"));
     if (!content)
         return err_set(err, STATUS_CORRUPT,
@@ -146,6 +156,12 @@ static enum status messages_of(const json_t *line, json_t **out, struct err *err
         good = append_side(messages, prompt, "user") && append_side(messages, completion, "assistant");
     else if (!list)
         good = false;
+    if (good && json_object_get(line, "system")) {
+        json_decref(messages);
+        return err_set(
+            err, STATUS_CORRUPT,
+            "\"system\" beside the messages is not read (make it the first message, of the role \"system\")");
+    }
     if (good) {
         *out = messages;
         return STATUS_OK;

@@ -275,6 +275,14 @@ TEST_CASE(bad_lines_are_named)
         {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}]}", "unknown role \"human\""},
         {"{\"messages\": [{\"role\": \"user\", \"content\": 3}]}", "\"content\" must be a text"},
         {"{\"prompt\": \"a\", \"completion\": \" \\n\"}", "message 2: the answer is empty"},
+        {"{\"system\": \"be\", \"prompt\": \"a\", \"completion\": \"b\"}",
+         "\"system\" beside the messages is not read"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": false}]}",
+         "\"weight\" must be 0"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0.5}]}",
+         "\"weight\" must be 0"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": \"0\"}]}",
+         "message 1: \"weight\""},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "has no message of the role"},
     };
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)

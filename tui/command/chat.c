@@ -204,7 +204,10 @@ static enum status obey(struct chat *c, char *line, struct err *err)
 static enum status take_line(struct chat *c, char *line, size_t n, struct err *err)
 {
     if (line[0] == '/') return obey(c, line, err);
-    if (n == strspn(line, " \t")) return STATUS_OK;
+    if (n == strspn(line, " \t")) {
+        if (!c->terminal) putchar('\n'); /* its answer */
+        return STATUS_OK;
+    }
     enum status status = conversation_add(&c->conversation, "user", line, n, err);
     return status ? status : answer(c, err);
 }

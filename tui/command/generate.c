@@ -452,7 +452,8 @@ static const struct option_spec options[] = {
            "text"),
     SAMPLING_OPTIONS,
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
-           "where to compute (default cpu): in fp32, or on a GPU in bf16 if all matrices are stored in bf16"),
+           "where to compute (default cpu), in bf16 if all matrices are stored in it and the device "
+           "multiplies it faster, else in fp32"),
     OPTION("verbose", OPTION_FLAG, AT(verbose), NULL,
            "also print, on standard error, how fast the prompt was read and the text written (with --batch, "
            "all texts together)"),

@@ -95,6 +95,10 @@ static void an_answer_ends_at_the_models_own_token(void **state)
     assert_string_equal(process_stdout(p) + n, "\n");
     assert_null(strstr(process_stderr(p), "names no token that ends"));
     process_close(p);
+    p = chat(s, 0, " \nthe lord\n", (const char *const[]){"chat", folder, "--temperature=0", NULL});
+    assert_memory_equal(process_stdout(p), "\n", 1); /* an empty line has an empty answer */
+    assert_memory_equal(process_stdout(p) + 1, text, n);
+    process_close(p);
 }
 
 static void the_speed_of_each_answer_is_recorded_with_the_run(void **state)
