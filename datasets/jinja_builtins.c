@@ -162,9 +162,9 @@ BUILTIN(run_string)
 
 BUILTIN(run_tojson)
 {
-    struct value_style style = {.json = true, .ascii = value_truth(a[1])};
-    struct text indent = value_is_given(a[0]) ? margin(j, a[0], 0) : TEXT("");
-    if (value_is_given(a[0])) style.indent = &indent;
+    struct value_style style = {.json = true, .ascii = value_truth(a[0])};
+    struct text indent = value_is_given(a[1]) ? margin(j, a[1], 0) : TEXT("");
+    if (value_is_given(a[1])) style.indent = &indent;
     style.item = style.indent ? TEXT(",") : TEXT(", "), style.key = TEXT(": ");
     if (value_is_given(a[2])) {
         const struct list *pair = value_items(j, a[2]);
@@ -294,7 +294,10 @@ BUILTIN(run_sort)
 
 BUILTIN(run_dictsort)
 {
-    return sorted(j, run_items(j, self, a, 0).list, value_int(0), a[0], value_truth(a[1]));
+    struct text by = value_text_or(j, a[1], TEXT("key"));
+    if (!text_is(by, "key") && !text_is(by, "value")) JINJA_REFUSE(j, "dictsort: by is \"key\" or \"value\"");
+    struct value place = value_int(text_is(by, "value"));
+    return sorted(j, run_items(j, self, a, 0).list, place, a[0], value_truth(a[2]));
 }
 
 BUILTIN(run_unique)
@@ -445,11 +448,11 @@ const struct builtin jinja_builtins[] = {
     {FILTER, "int", "default", 0, run_int, 0},
     {FILTER, "safe", "", 0, run_string, 1},
     {FILTER, "string", "", 0, run_string, 0},
-    {FILTER, "tojson", "indent ensure_ascii separators", 0, run_tojson, 0},
+    {FILTER, "tojson", "ensure_ascii indent separators", 0, run_tojson, 0},
     /* of lists and dictionaries */
     {FILTER, "count", "", 0, run_length, 0},
     {FILTER, "default", "default_value boolean", 0, run_default, 0},
-    {FILTER, "dictsort", "case_sensitive reverse", 0, run_dictsort, 0},
+    {FILTER, "dictsort", "case_sensitive by reverse", 0, run_dictsort, 0},
     {FILTER, "first", "", 0, run_end, LEFT},
     {FILTER, "items", "", 0, run_items, 0},
     {FILTER, "join", "d attribute", 0, run_join, 0},

@@ -4,8 +4,11 @@
 #include "core/base/text.h"
 #include "datasets/jinja.h"
 
-/* Other methods of Python and functions of jinja2, which are never taken for undefined. jinja2, too, refuses
- * the methods that change something. */
+#define NUMBER_NAMES                                                                                         \
+    "as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real to_bytes"
+
+/* Other methods and attributes of Python and functions of jinja2, which are never taken for undefined.
+ * jinja2, too, refuses the methods that change something. */
 static const struct {
     enum value_kind kind; /* that has them; ABSENT: functions */
     const char *names;
@@ -18,6 +21,11 @@ static const struct {
     {VALUE_DICT, "clear copy fromkeys pop popitem setdefault update"},
     {VALUE_LIST, "append clear copy count extend index insert pop remove reverse sort"},
     {VALUE_TUPLE, "count index"},
+    {VALUE_BOOL, NUMBER_NAMES},
+    {VALUE_INT, NUMBER_NAMES},
+    {VALUE_REAL, "as_integer_ratio conjugate fromhex hex imag is_integer real"},
+    {VALUE_VIEW, "count index isdisjoint mapping start step stop"},
+    {VALUE_GENERATOR, "close gi_code gi_frame gi_running gi_suspended gi_yieldfrom send throw"},
     {VALUE_ABSENT, "caller cycler joiner kwargs lipsum self varargs"},
 };
 

@@ -285,6 +285,7 @@ static void run_loop(struct jinja *j, const struct node *node)
     struct scope *outside = j->scope;
     struct loop *loop = jinja_alloc(j, 1, sizeof *loop);
     enum flow flow = FLOW_NEXT;
+    bool completed = false; /* a pass reached the end of the body */
     *loop = (struct loop){.node = node, .outside = outside};
     loop->items = value_items(j, evaluate(j, node->b));
     loop->passed = value_list(j, VALUE_LIST);
@@ -294,9 +295,10 @@ static void run_loop(struct jinja *j, const struct node *node)
                  (struct value){.kind = VALUE_LOOP, .loop = loop});
         assign(j, node->a, loop_item(loop, loop->index));
         flow = run_body(j, node->list);
+        completed = completed || flow == FLOW_NEXT;
         j->scope = outside;
     }
-    if (loop->index) return;
+    if (completed) return;
     j->scope = scope_new(j, outside);
     run_body(j, node->orelse);
     j->scope = outside;

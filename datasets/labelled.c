@@ -127,7 +127,6 @@ static enum status add_example(struct reading *r, const struct labelled_row *row
     struct labelled_report *report = &data->report;
     struct labelled_example example = {.first = data->ids.count, .hash = XXH64(row->text, row->length, 0)};
     enum status status = tokenizer_encode_prompt(wish->tokenizer, row->text, row->length, &data->ids, err);
-    if (!status) status = label_of(r, row, &example.label, err);
     if (status) return status;
     size_t count = data->ids.count - example.first, most = (size_t)wish->longest;
     report->rows++;
@@ -137,6 +136,7 @@ static enum status add_example(struct reading *r, const struct labelled_row *row
         data->ids.count = example.first;
         return STATUS_OK;
     }
+    if ((status = label_of(r, row, &example.label, err))) return status;
     if (utf8_valid_bytes(row->text, row->length) < row->length && !report->foreign++)
         report->foreign_line = row->line;
     if (count > most && !wish->truncate)

@@ -207,7 +207,10 @@ void network_show_average(struct network *net, bool average)
 {
     exchange_await(net, INT_MAX);
     net->compute_weights = average ? net->gradients : network_at(net, BUFFER_COMPUTE_WEIGHTS, 0);
-    if (!average) return;
+    if (!average) { /* the gaps between the gradients, where these weights were, stay zero (model.h) */
+        net->backend->mem_zero(net->gradients, net->model->elements * sizeof *net->gradients, net->stream);
+        return;
+    }
     net->backend->cast(network_compute_weights(net, net->owned.begin), network_moment(net, MOMENT_AVERAGE),
                        slice_count(net->owned), net->stream);
     exchange_weights(net);

@@ -337,10 +337,10 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     enum status status = store_query(
         import->store, select, import->err,
         "select (select count(*) from temp.stage_steps), (select count(*) from temp.stage_evals),"
-        " coalesce((select t from (select wall_time - ifnull(step_ms, 0) / 1e3 as t from temp.stage_steps"
+        " coalesce((select created_at from temp.stage_runs where created_at between 1 and ?1),"
+        "  (select t from (select wall_time - ifnull(step_ms, 0) / 1e3 as t from temp.stage_steps"
         "   where wall_time is not null order by segment, step limit 1) where t between 0 and ?1),"
-        "  (select min(wall_time) as t from temp.stage_evals having t between 0 and ?1),"
-        "  (select created_at from temp.stage_runs where created_at between 1 and ?1)),"
+        "  (select min(wall_time) as t from temp.stage_evals having t between 0 and ?1)),"
         " device, precision, parameters,"
         " case when frozen_parameters between 0 and parameters then frozen_parameters end,"
         " parent_id, parent_step, (select count(*) from temp.stage_measures)"

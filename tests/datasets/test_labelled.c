@@ -156,7 +156,7 @@ TEST_CASE(a_label_keeps_a_text_to_train_on)
 TEST_CASE(what_is_noteworthy_is_counted)
 {
     static const char text[] =
-        "text,label\nsame,x\nother,y\nsame,y\n,x\nsame,x\na text of more than sixteen bytes,x\n"
+        "text,label\nsame,x\nother,y\nsame,y\n,none\nsame,x\na text of more than sixteen bytes,x\n"
         "b,y\nc\xf1,x\n";
     struct labelled data;
     struct err err;
@@ -165,6 +165,7 @@ TEST_CASE(what_is_noteworthy_is_counted)
     assert_int_equal(data.report.conflicts, 1);
     assert_int_equal(data.report.empty, 1);
     assert_int_equal(data.report.empty_line, 5);
+    assert_int_equal(data.label_count, 2); /* an empty text makes no class */
     assert_int_equal(data.report.truncated, 1);
     assert_int_equal(data.report.foreign, 1);
     assert_int_equal(data.report.foreign_line, 9);

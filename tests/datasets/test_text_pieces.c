@@ -282,7 +282,7 @@ TEST_CASE(lines_that_are_no_documents_are_refused_by_their_number)
         {"{\"text\": \"a\"}\n{\"text\": 7}\n", "line 2: its \"text\" is not a string"},
         {"{\"text\": \"a\"}\n{\"text\": \"\xff\xfe\"}\n", "(JSON is UTF-8; iconv"},
         {"{\"messages\": []}\n",
-         "line 1: has no \"text\" but a conversation (set data.format = instructions)"},
+         "line 1: has no \"text\" but a conversation (set data.format = instructions"},
         {"{\"text\": 7, \"prompt\": \"a\"}\n", "line 1: its \"text\" is not a string"},
         {"{\"story\": \"a\", \"prompt\": \"b\"}\n", "the line has \"story\", \"prompt\")"},
         {"{\"text\": \"\\ud800\"}\n", "line 1 column"},

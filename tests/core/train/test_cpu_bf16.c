@@ -105,6 +105,26 @@ static void recomputing_and_resuming_change_no_bit(void **state)
     }
 }
 
+/* The averages that are evaluated lie in the buffer of the gradients, whose gaps (model.h) are added to the
+ * gradients' norm: after 50 values of a norm come 14 of a gap. */
+static void evaluating_averages_changes_no_bit(void **state)
+{
+    (void)state;
+    struct session plain, evaluated;
+#define ODD                                                                                                  \
+    "model.hidden_dim=50", "model.num_heads=5", "model.num_kv_heads=5", "model.head_dim=10",                 \
+        "model.intermediate_dim=100", "model.num_layers=8", "train.total_steps=8", "train.ema_decay=0.9",    \
+        "train.learning_rate=0.01", "train.max_grad_norm=0.5"
+    train(&plain, "plain", WORDS(ODD, "eval.every=8"), BF16, false);
+    train(&evaluated, "evaluated", WORDS(ODD, "eval.every=2"), BF16, false);
+    for (int i = 0; i < 8; i++) {
+        const struct step_record *a = &plain.story.steps[i], *b = &evaluated.story.steps[i];
+        if (a->grad_norm != b->grad_norm || a->loss != b->loss)
+            fail_msg("step %d: norm %.9g instead of %.9g", i, b->grad_norm, a->grad_norm);
+    }
+    session_close(&plain), session_close(&evaluated);
+}
+
 static void cached_logits_agree(void **state)
 {
     (void)state;
@@ -122,6 +142,7 @@ int main(void)
         cmocka_unit_test(muon_does_too),
         cmocka_unit_test(adapters_do_too),
         cmocka_unit_test(recomputing_and_resuming_change_no_bit),
+        cmocka_unit_test(evaluating_averages_changes_no_bit),
         cmocka_unit_test(cached_logits_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,23 @@ static void an_absurd_time_is_not_the_runs(void **state)
     assert_true(of_run("created_at") == 253402300799.0);
 }
 
+#define RUNS                                                                                                 \
+    "run,name,status,created_at,ended_at,device,precision,parameters,steps,tokens,final_loss,best_val_loss," \
+    "best_step,tokens_per_sec,parent_id,parent_step,frozen_parameters,trained_parameters,note,best_metric,"  \
+    "best_value\n"
+#define REST ",,,,0,0,0,,,,,,,0,0,\"\",val_loss,\n"
+
+/* A run may have waited, or its first records may be cut. */
+static void a_time_in_runs_csv_is_the_runs(void **state)
+{
+    (void)state;
+    static const char *const steps = STEPS "r,1,0,,,1700000100,,1,,,,,\n";
+    import_texts((const char *[]){"runs.csv", RUNS "r,r,finished,1700000000" REST, "steps.csv", steps, NULL});
+    assert_true(of_run("created_at") == 1700000000);
+    import_texts((const char *[]){"steps.csv", steps, NULL});
+    assert_true(of_run("created_at") == 1700000100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +229,7 @@ int main(void)
         cmocka_unit_test(a_run_of_evaluations_alone_shows_all_of_them),
         cmocka_unit_test(keys_have_their_limits),
         cmocka_unit_test(an_absurd_time_is_not_the_runs),
+        cmocka_unit_test(a_time_in_runs_csv_is_the_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -352,9 +352,12 @@ static void a_disk_without_room_for_the_checkpoints_is_foreseen(void **state)
         "--sample.every=0", "--model.hidden_dim=512"
     plan = stage_json(process_output("train", s->config, "--dry-run", "--json", HUGE_RUN, NULL));
     if (stage_real(plan, "disk_free_bytes") > stage_real(plan, "checkpoints_most_bytes")) skip();
-    const char *said = json_string_value(json_array_get(json_object_get(plan, "warnings"), 0));
-    if (!said || !strstr(said, warning) || !strstr(said, "clean`"))
-        fail_msg("%s", said ? said : "no warning");
+    const char *said = "no warning"; /* another is that the data are read millions of times */
+    size_t index;
+    json_t *each;
+    json_array_foreach(json_object_get(plan, "warnings"), index,
+                       each) if (strstr(json_string_value(each), warning)) said = json_string_value(each);
+    if (!strstr(said, "clean`")) fail_msg("%s", said);
     process_run(0, "train", s->config, HUGE_RUN, "--until=2", "--progress=none", "--name=huge", NULL);
     stage_expect(
         s, "select count(*) from events where level = 'warning' and text like 'the disk has no room%'", "1");
