@@ -373,7 +373,8 @@ static void a_target_is_timed_by_its_first_evaluation(void **state)
     out = process_output("compare", "base", "fast", NULL);
     assert_null(strstr(out, "tokens to"));
     expect_flops(home);
-    store_fixture_sql(home, "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 5 from runs");
+    store_fixture_sql(home,
+                      "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 5 from runs");
     out = process_output("compare", "base", "fast", "--to-loss=6", NULL); /* met before the first step */
     if (!strstr(out, "\nsteps to 6     0") || !strstr(out, "\ntokens to 6    0 ")) fail_msg("%s", out);
     store_fixture_sql(
