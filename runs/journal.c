@@ -94,35 +94,26 @@ enum status journal_count_evals(struct store *store, const char *run_id, struct 
     int64_t factor;
     enum status status = read_direction(store, run_id, &factor, err);
     if (status) return status;
-#define COUNTS(table) /* as in table_history */                                                              \
-    "not exists (select 1 from segments l where l.run_id = ?1 and l.segment > t.segment"                     \
-    " and (l.first_step < t.step or exists (select 1 from " table                                            \
-    " n where n.run_id = ?1 and n.segment = l.segment and n.step = t.step)))"
-#define EVAL_COUNTS    COUNTS("evals")
-#define MEASURE_COUNTS COUNTS("measures")
+    char evals[TABLE_HISTORY_MAX], measures[TABLE_HISTORY_MAX], sql[2 * TABLE_HISTORY_MAX + 1400];
     /* any number is better than NaN; the first of two equal ones counts */
-    return store_do(
-        store, err,
-        "with lowest as (select val_loss, step from evals t where run_id = ?1"
-        "  and (val_loss is not null or nan & 2) and " EVAL_COUNTS
-        "  order by val_loss is null, val_loss, step limit 1),"
-        " metric as (select value as name from params where run_id = ?1 and name = 'eval.metric'"
-        "  and value not in ('', 'val_loss')),"
-        " followed as (select t.step, t.value from measures t join metric m on m.name = t.name"
-        "  where t.run_id = ?1 and " MEASURE_COUNTS " union all"
-        "  select t.step, t.val_perplexity from evals t join metric m on m.name = 'val_perplexity'"
-        "  where t.run_id = ?1 and " EVAL_COUNTS "),"
-        " best as (select step, value from followed where value is not null"
-        "  order by value * ?2, step limit 1)"
-        " update runs set best_val_loss = (select val_loss from lowest),"
-        " best_step = (select step from lowest where not exists (select 1 from metric)"
-        "  union all select step from best),"
-        " best_metric = ifnull((select name from metric), ''), best_value = (select value from best),"
-        " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
-        "si", run_id, factor);
-#undef COUNTS
-#undef EVAL_COUNTS
-#undef MEASURE_COUNTS
+    snprintf(sql, sizeof sql,
+             "with counted_evals as (select t.* %s), counted_measures as (select t.* %s),"
+             " lowest as (select val_loss, step from counted_evals where val_loss is not null or nan & 2"
+             "  order by val_loss is null, val_loss, step limit 1),"
+             " metric as (select value as name from params where run_id = ?1 and name = 'eval.metric'"
+             "  and value not in ('', 'val_loss')),"
+             " followed as (select t.step, t.value from counted_measures t join metric m on m.name = t.name"
+             "  union all select t.step, t.val_perplexity from counted_evals t"
+             "  join metric m on m.name = 'val_perplexity'),"
+             " best as (select step, value from followed where value is not null"
+             "  order by value * ?2, step limit 1)"
+             " update runs set best_val_loss = (select val_loss from lowest),"
+             " best_step = (select step from lowest where not exists (select 1 from metric)"
+             "  union all select step from best),"
+             " best_metric = ifnull((select name from metric), ''), best_value = (select value from best),"
+             " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
+             table_history(TABLE_EVALS, evals), table_history(TABLE_MEASURES, measures));
+    return store_do(store, err, sql, "si", run_id, factor);
 }
 
 enum status journal_row(struct journal *journal, struct err *err)

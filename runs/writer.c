@@ -267,7 +267,7 @@ static enum status keep_in_file(struct writer *writer, bool safe, struct err *er
         count++;
     }
     if (!status && safe) status = spill_sync(&writer->spill, err);
-    if (!status && safe) status = store_sync_now(writer->store, err); /* what was committed before */
+    if (!status && safe) status = store_sync_now(writer->store, err); /* the records before these */
     count_kept(writer, count, safe && !status);
     return status;
 }

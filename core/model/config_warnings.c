@@ -38,8 +38,7 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
     if (schedule_warms_up(config->train.schedule) && config->train.warmup_steps >= config->train.total_steps)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.warmup_steps = %lld is not shorter than the run of %lld step%s: the rate only rises, "
-                 "and does "
-                 "not stay at train.learning_rate",
+                 "and does not stay at train.learning_rate",
                  (long long)config->train.warmup_steps, (long long)config->train.total_steps,
                  text_plural(config->train.total_steps));
     else if (config->train.schedule == SCHEDULE_WSD &&

@@ -270,7 +270,7 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     record.val_perplexity = measure_of(&measures, "val_perplexity");
     record.wall_time = clock_wall();
     record.eval_ms = (clock_monotonic() - start) * 1e3;
-    bool judges = judgement.whole || !isnan(judgement.by); /* what was not finished uses up no patience */
+    bool judges = judgement.whole || !isnan(judgement.by); /* an evaluation cut short uses up no patience */
     t->evaluated_step = t->state.step;
     t->evaluated_loss = record.val_loss;
     o->eval(o->context, &record, &measures);

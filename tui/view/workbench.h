@@ -122,7 +122,7 @@ struct workbench {
     size_t removed;       /* runs that workbench_finish has deleted */
     struct err err;       /* for calls that workbench_did checks */
     bool unreadable_now;  /* something could not be read just now */
-    char unreadable[512]; /* what the view could not read, and why: said once */
+    char unreadable[512]; /* the last error of reading the view, which is said once */
     char visited[RUN_ID_MAX]; /* the run shown last, for the list to select; "": none */
     /* for the screen: the grid is out of date; the user has left; every cell must be written again */
     bool dirty, left, redraw;

@@ -38,7 +38,7 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     assert_non_null(strstr(out, "0 of 0 keys differ (fewer than two runs have a recorded configuration)"));
     process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint left to continue from");
 
-    /* what a killed import leaves is no run to go on with */
+    /* a run that a killed import has left cannot be resumed */
     store_fixture_sql(other,
                       "update runs set status = 'created', message = 'incomplete: imported from x (import "
                       "the same files again)' where name = 'base'");

@@ -152,7 +152,7 @@ TEST_CASE(columns_order_and_filter_are_remembered)
                     "/run-0 10 match by train.learning_rate");
     headless_type(workbench, "v");
     headless_press(workbench, K_CTRL('u'), 1);
-    headless_type(workbench, "/at\r"); /* what is moved stays selected, though others between are hidden */
+    headless_type(workbench, "/at\r"); /* the moved item stays selected, though hidden ones lie between */
     headless_press(workbench, K_HOME, 1);
     headless_type(workbench, "jh");
     headless_expect_selected(workbench, "time");
