@@ -281,24 +281,29 @@ static void print_text(FILE *out, const char *text)
     }
 }
 
-char *options_format(const struct option_spec *o, char *buf, size_t size)
+char *options_format(const struct option_spec *o, char buf[OPTION_FORMAT_MAX])
 {
     char letter[8] = "";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     const char *gap = o->kind == OPTION_FLAG ? "" : o->kind == OPTION_MAYBE ? " [" : " ";
-    snprintf(buf, size, "%s--%s%s%s%s", letter, o->name, gap, o->value ? o->value : "",
+    snprintf(buf, OPTION_FORMAT_MAX, "%s--%s%s%s%s", letter, o->name, gap, o->value ? o->value : "",
              o->kind == OPTION_MAYBE ? "]" : "");
     return buf;
 }
 
 static void print_option(FILE *out, const struct option_spec *o)
 {
-    char left[120];
+    char buf[OPTION_FORMAT_MAX], *left = options_format(o, buf), *end;
+    int indent = 2;
     if (!o->help) return;
-    options_format(o, left, sizeof left);
-    int width = 2 + columns_of(left, strlen(left));
-    if (width + 2 > OPTION_WIDTH)
-        fprintf(out, "  %s\n%*s", left, OPTION_WIDTH, "");
+    while (indent + columns_of(left, strlen(left)) > PAGE_WIDTH && /* choices take several lines */
+           (end = memrchr(left, '|', PAGE_WIDTH - OPTION_WIDTH)) != NULL) {
+        fprintf(out, "%*s%.*s\n", indent, "", (int)(end + 1 - left), left);
+        left = end + 1;
+        indent = OPTION_WIDTH;
+    }
+    if (indent + columns_of(left, strlen(left)) + 2 > OPTION_WIDTH)
+        fprintf(out, "%*s%s\n%*s", indent, "", left, OPTION_WIDTH, "");
     else
         fprintf(out, "  %-*s", OPTION_WIDTH - 2, left);
     print_paragraph(out, o->help, OPTION_WIDTH, OPTION_WIDTH);

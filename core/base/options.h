@@ -76,8 +76,9 @@ void words_release(struct words *words); /* harmless on a zeroed struct */
 
 /* "anneal runs [options]", without a newline. */
 void options_print_usage(const struct command_line *line, FILE *out);
-/* "-o, --output PATH". Returns buf; 120 bytes are enough. */
-char *options_format(const struct option_spec *option, char *buf, size_t size);
+/* "-o, --output PATH". Returns buf. */
+enum { OPTION_FORMAT_MAX = 400 };
+char *options_format(const struct option_spec *option, char buf[OPTION_FORMAT_MAX]);
 
 /* The help page: usage, what the command does, its options. Lines have at most 100 columns. */
 void options_print_help(const struct command_line *line, FILE *out);

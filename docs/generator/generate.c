@@ -146,14 +146,14 @@ static void write_notes(struct writer *w, int level, const char *notes)
 /* A command that runs. A page of its own has sections; a subcommand and Markdown have one heading for all. */
 static void write_command(struct writer *w, const struct command *command, bool sections)
 {
-    char term[120];
+    char term[OPTION_FORMAT_MAX];
     const struct option_spec *o = command->line.options;
     write_usage(w, command);
     if (sections) writer_heading(w, 1, "Description");
     writer_text(w, command->line.about);
     if (sections && o) writer_heading(w, 1, "Options");
     for (; o && o->kind; o++)
-        if (o->help) writer_item(w, options_format(o, term, sizeof term), o->help);
+        if (o->help) writer_item(w, options_format(o, term), o->help);
     if (sections && command == &command_watch) {
         writer_heading(w, 1, "Keys");
         write_keys(w);

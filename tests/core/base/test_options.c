@@ -209,6 +209,26 @@ TEST_CASE(the_help_lists_every_option_within_a_hundred_columns)
     free(page);
 }
 
+TEST_CASE(the_help_breaks_long_choices_into_lines)
+{
+    char *page = NULL;
+    size_t size;
+    const struct option_spec many[] = {OPTION("metal", OPTION_CHOICE, AT(color),
+                                              "iron|copper|silver|gold|platinum|tin|lead|zinc|nickel|cobalt|"
+                                              "chromium|titanium|tungsten|mercury|none",
+                                              "which"),
+                                       {0}};
+    struct command_line of_many = line;
+    of_many.options = many;
+    FILE *out = open_memstream(&page, &size);
+    options_print_help(&of_many, out);
+    fclose(out);
+    assert_non_null(strstr(page, "\n  --metal iron|copper|silver|gold|platinum|tin|lead|zinc|nickel|cobalt|\n"
+                                 "                          chromium|titanium|tungsten|mercury|none\n"
+                                 "                          which\n"));
+    free(page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +238,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_meant_is_named),
         cmocka_unit_test(help_ends_the_reading),
         cmocka_unit_test(the_help_lists_every_option_within_a_hundred_columns),
+        cmocka_unit_test(the_help_breaks_long_choices_into_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
