@@ -276,6 +276,12 @@ $(PLUGIN): $(PLUGIN_OBJ)
 	  -Xlinker -rpath,'$$ORIGIN',-rpath,$(dir $(NVCC))../lib64,-rpath,/usr/local/cuda/lib64
 
 # ---- tests ----
+# An archive, so that a test has only what it uses of it, and of the program.
+TEST_HELP := $(BUILD)/tests/libhelp.a
+$(TEST_HELP): $(TEST_HELP_OBJ)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
 $(BUILD)/sim/%.o: %.cu
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CXX  $< (simulator)")
@@ -294,7 +300,7 @@ $(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
 $(SIM_TESTS): $(SIM_PLUGIN)
 $(SIM_TESTS): LIBS += -lopenblas
-$(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
+$(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS) \
 	  -Wl,--export-dynamic-symbol=sim_queue_exchange
@@ -332,7 +338,7 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
 
@@ -347,7 +353,7 @@ gpu-check: $(if $(NVCC),$(PLUGIN))
 # Bugs in kernels, planted one at a time: which test finds each? Takes half an hour.
 planted: $(SIM_TESTS) $(MAIN) $(MPI_PLUGIN)
 	@COMPILE='$(SIM_CXX) -x c++ $(filter-out -MMD -MP,$(SIM_CXXFLAGS))' RACES='$(SIM_RACES)' SIM_OBJ='$(SIM_OBJ)' \
-	  PLUGIN_BASE='$(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)' OTHER='$(TEST_HELP_OBJ) $(LIB)' \
+	  PLUGIN_BASE='$(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)' OTHER='$(TEST_HELP) $(LIB)' \
 	  LINK='$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -Wl,--export-dynamic-symbol=sim_queue_exchange' \
 	  LIBRARIES='-lcmocka -lvterm -lutil -lboost_context $(LIBS) -lopenblas' tests/cuda_sim/plant.sh $(BUILD) $(BUGS)
 
