@@ -125,7 +125,7 @@ among() { # $1: a word, $2...: a list
     return 1
 }
 pool=()
-for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_* tests/*/test_*.sh; do
+for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_* tests/*/test_*.sh tests/*/*/test_*.sh; do
     case $program in *.o | *.d) continue ;; esac
     [ -x "$program" ] && [ -f "$program" ] || continue
     [[ $program != *.sh || $build != *-tsan ]] || continue # a script runs programs with OpenMP's threads

@@ -231,7 +231,7 @@ static enum status print(const struct estimate *e, const struct words *words, st
                    e->input.B, "seq_len", e->input.T, "ranks", e->options->ranks, "optimizer",
                    optimizer_kind_word(e->config.train.optimizer), "precision",
                    precision_name(e->input.precision), "vocab_size", e->model.config.vocab_size);
-    if (!json && *vocabulary) output_line(&out, "vocabulary", "%s", vocabulary);
+    if (*vocabulary) output_line(&out, "vocabulary", "%s", vocabulary);
     OUTPUT_MEMBERS(&out, "total_bytes", (int64_t)e->plan.total_bytes, "reserved_bytes", (int64_t)e->reserved,
                    "overhead_bytes", e->overhead);
     if (json)

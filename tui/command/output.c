@@ -105,14 +105,19 @@ static void print_cut(const char *text, int width)
 static void print_line(const struct table *table, const char *const *cells, int indent, size_t first,
                        size_t end)
 {
-    for (size_t c = 0, next; c < end; c = next) {
+    int before = indent; /* blanks before the next text: none are printed after the last one */
+    for (size_t c = 0; c < end; c = c ? c + 1 : first) {
         const struct table_column *column = &table->columns[c];
         const char *text = cells ? cells[c] : column->title;
         int blanks = column->width - glyph_text_width(text);
-        next = c ? c + 1 : first;
-        printf("%*s", (c ? GAP : indent) + (column->right && blanks > 0 ? blanks : 0), "");
-        print_cut(text, column->width);
-        if (!column->right && blanks > 0 && next < end) printf("%*s", blanks, "");
+        if (blanks < 0) blanks = 0; /* it is cut */
+        if (*text) {
+            printf("%*s", before + (column->right ? blanks : 0), "");
+            print_cut(text, column->width);
+            before = GAP + (column->right ? 0 : blanks);
+        } else {
+            before += GAP + blanks;
+        }
     }
     putchar('\n');
 }

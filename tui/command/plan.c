@@ -230,6 +230,8 @@ static enum status print(const struct plan_report *r, struct err *err)
     const struct chip_sheet *chip = r->cluster.chip;
     int64_t sequences = c->train.batch_size * config_micro_batches_most(c);
     double flops = model_flops_per_token(&r->model, (int)c->train.seq_len), tokens = tokens_per_step(c);
+    char vocabulary[CONFIG_NOTE_SIZE];
+    config_vocabulary_note(c, vocabulary, sizeof vocabulary);
     output_begin(&out, r->options->json);
     if (out.json) {
         OUTPUT_MEMBERS(&out, "estimate", (bool)true, "gpu", chip->word, "per_host", r->options->per_host,
@@ -246,6 +248,7 @@ static enum status print(const struct plan_report *r, struct err *err)
                 chip->link, chip->link_gbs, r->network / 1e9);
     output_line(&out, "model", "%s parameters, %s FLOPs per token", TEXT_COUNT(r->model.parameters),
                 TEXT_COUNT(flops));
+    if (*vocabulary) output_line(&out, "vocabulary", "%s", vocabulary);
     output_line(&out, "step", "%d sequences of %d tokens: %s tokens", (int)sequences, (int)c->train.seq_len,
                 TEXT_COUNT(tokens));
     output_line(&out, "training", "%s tokens: %s steps, %.3g FLOPs", TEXT_COUNT(r->tokens),

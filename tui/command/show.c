@@ -126,9 +126,6 @@ static void show_stopping(struct output *o, const struct show *s)
 {
     bool off = !s->history.stopping_count || s->history.stopping[0].record.patience == 0;
     if (off && !o->json) return;
-    if (!o->json && s->run.status == RUN_EARLY_STOPPED)
-        output_line(o, "continue", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,
-                    s->run.id, 2 * (int64_t)s->history.stopping[0].record.patience);
     size_t shown = open_list(o, s, "early_stopping", "Early stopping", s->history.stopping_count);
     while (shown-- > 0) {
         output_item(o);
@@ -286,6 +283,9 @@ static void show_trainer(struct output *o, const struct show *s)
     bool whole = false, damaged = false;
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         output_line(o, "trainer", "last sign of life %s ago", CLOCK_DURATION(clock_wall() - run->heartbeat));
+    if (run->status == RUN_EARLY_STOPPED && s->history.stopping_count)
+        output_line(o, "continue", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,
+                    run->id, 2 * (int64_t)s->history.stopping[0].record.patience);
     if (run->status != RUN_CRASHED || run_is_partial(run)) return;
     for (size_t i = 0; i < s->history.checkpoint_count; i++) {
         struct place place = place_of(s, &s->history.checkpoints[i]);

@@ -178,7 +178,9 @@ static void write_line(const struct picture *p, const struct chart_trace *trace,
         const struct series_point *point = &trace->points[i];
         double value = chart_shown(p->d.chart, values ? values[i] : point->mean);
         bool before = point->last_step < trace->fork_step;
-        if (open && inherited != before) {
+        if (open && inherited != before) { /* the faint part ends where the other one begins */
+            if (drawn && isfinite(value))
+                fprintf(p->out, "L%.1f %.1f", place_x(p, chart_middle(point)), place_y(p, value));
             fputs("\"/>\n", p->out);
             open = false;
         }

@@ -1,93 +1,31 @@
-/* Each view as a picture: compares the workbench's drawing of one small store, row by row, with
- * tests/tui/view/golden/. After an intended change, ANNEAL_WRITE_GOLDEN=1 writes the pictures again; review
- * the difference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
+/* Each view as a picture: compares the workbench's drawing of the store of tests/fixtures/store.sql, row by
+ * row, with tests/tui/view/golden/. After an intended change, ANNEAL_WRITE_GOLDEN=1 writes the pictures
+ * again; review the difference. */
 #include <ctype.h>
 #include <locale.h>
-#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/headless.h"
 
 static const double now = 1e9 + 2000;
 static char home[1024];
 
-/* Two runs, everything that a view shows of one of them, nothing that depends on the clock. */
 static int make_store(void **state)
 {
     char id[RUN_ID_MAX];
+    size_t size;
     (void)state;
     setenv("TZ", "UTC", 1);
     tzset();
     store_fixture_home("golden", home, sizeof home);
     store_fixture_run(home, "made", id);
-    store_fixture_sql(
-        home,
-        "insert into runs(id, name, status, created_at, ended_at, device, precision, parameters, steps, "
-        "tokens,"
-        " final_loss, best_val_loss, best_step, tokens_per_sec, total_steps, segment, pid, heartbeat, "
-        "config) values"
-        " ('20010909-014640-golden', 'golden', 'finished', 1e9, 1e9 + 1000, 'cpu', 'fp32', 10813696, 300, "
-        "1228800,"
-        " 2.5, 2.75, 250, 12345, 400, 2, 42, 1e9 + 1000, '[train]' || char(10) || 'seed = 1' || char(10)),"
-        " ('20010909-014000-other', 'other', 'failed', 1e9 - 400, 1e9 - 300, 'cpu', 'fp32', 1000, 20, 2000,"
-        " null, null, null, null, 40, 1, 43, 1e9 - 300, '');"
-        "update runs set nan = 1 where name = 'other';"
-        "insert into segments(run_id, segment, first_step, started_at, ended_at, status) values"
-        " ('20010909-014640-golden', 1, 0, 1e9, 1e9 + 500, 'stopped'),"
-        " ('20010909-014640-golden', 2, 150, 1e9 + 700, 1e9 + 1000, 'finished');"
-        "with recursive n(i) as (select 0 union all select i + 1 from n where i < 299)"
-        " insert into steps(run_id, segment, step, epoch, tokens, wall_time, step_ms, loss, lr, grad_norm, "
-        "clip_scale,"
-        " tokens_per_sec, mfu) select '20010909-014640-golden', 1 + (i >= 150), i, i / 100.0, (i + 1) * 4096,"
-        " 1e9 + i * 3, 331.5, case i when 120 then 9.5 else 2.4 + 6.0 / (1 + i / 15.0) + (i * 37 % 11) / "
-        "40.0 end,"
-        " 3e-4 * (1 - i / 400.0), 0.5 + 2.0 / (1 + i / 40.0), 1, 12000 + i * 53 % 700, 0.41 from n;"
-        "with recursive n(i) as (select 50 union all select i + 50 from n where i < 300)"
-        " insert into evals(run_id, segment, step, tokens, wall_time, val_loss, val_perplexity, eval_ms)"
-        " select '20010909-014640-golden', 1 + (i > 150), i, i * 4096, 1e9 + i * 3, 2.5 + 62.5 / i, 15.6, "
-        "410 from n;"
-        "insert into early_stopping(run_id, segment, step, val_loss, best_val_loss, best_step, min_delta, "
-        "improved,"
-        " patience_used, patience, verdict) values ('20010909-014640-golden', 2, 300, 2.76, 2.75, 250, 0, 0, "
-        "1, 5,"
-        " 'waiting');"
-        "insert into samples(run_id, segment, step, prompt, text) values"
-        " ('20010909-014640-golden', 1, 100, 'In the beginning', ' was the word.'),"
-        " ('20010909-014640-golden', 2, 299, 'In the beginning', ' God created the heaven and the earth, and "
-        "the earth"
-        " was without form, and void; and darkness was upon the face of the deep.');"
-        "insert into events(run_id, segment, step, wall_time, level, text) values"
-        " ('20010909-014640-golden', 1, 120, 1e9, 'warning', 'the loss rose to 9.5'),"
-        " ('20010909-014640-golden', 2, 299, 1e9 + 1, 'info', 'checkpoint written');"
-        "insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes) values"
-        " ('20010909-014640-golden', 1, 150, 1e9, 'step-150', 'periodic', 43254784),"
-        " ('20010909-014640-golden', 2, 250, 1e9, 'best', 'best', 43254784);"
-        "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result) values"
-        " ('20010909-014640-golden', 1e9, 'lr-factor', 0.5, 'workbench', 200, 'learning rate x 0.5');"
-        "insert into memory(run_id, segment, step, category, planned_bytes, live_bytes, peak_bytes) values"
-        " ('20010909-014640-golden', 2, 0, 'weights', 44040192, 44040192, 44040192),"
-        " ('20010909-014640-golden', 2, 0, 'moments', 88080384, 88080384, 88080384),"
-        " ('20010909-014640-golden', 2, 0, 'activations', 33554432, 33554432, 35651584);"
-        "insert into gpu_samples(run_id, wall_time, gpu, utilization_pct, memory_used_bytes, "
-        "memory_total_bytes,"
-        " power_w, temperature_c, sm_clock_mhz, process_bytes) values"
-        " ('20010909-014640-golden', 1e9 + 990, 0, 97, 4294967296, 8589934592, 312, 64, 1980, 209715200);"
-        "insert into layer_profile(run_id, segment, step, phase, layer, op, calls, time_us) values"
-        " ('20010909-014640-golden', 2, 200, 'forward', 0, 'attention', 1, 3000),"
-        " ('20010909-014640-golden', 2, 200, 'forward', 1, 'attention', 1, 4500),"
-        " ('20010909-014640-golden', 2, 200, 'forward', 1, 'gemm', 2, 1500),"
-        " ('20010909-014640-golden', 2, 200, 'optimizer', -1, 'adamw', 1, 1000);"
-        "delete from runs where name = 'made'");
+    char *sql = store_fixture_slurp("tests/fixtures/store.sql", &size);
+    store_fixture_sql(home, sql);
+    store_fixture_sql(home, "delete from runs where name = 'made'");
+    free(sql);
     return 0;
 }
 
@@ -129,103 +67,115 @@ static void expect_grid(const struct grid *grid, const char *name, bool styles)
     fclose(file);
 }
 
-/* Opened, given these keys, drawn. */
-static void expect_picture(const char *name, const char *run_id, const char *typed, int w, int h)
+/* A view: opened on a run, or on the list (NULL), given these keys, drawn in w by h cells. */
+struct picture {
+    const char *name, *run, *typed;
+    int w, h;
+};
+
+static void expect_picture(const struct picture *picture)
 {
     char settings[1100];
     snprintf(settings, sizeof settings, "%s/workbench.ini", home);
     unlink(settings); /* no filter of an earlier picture */
-    struct workbench *workbench = headless_open(home, run_id);
+    struct workbench *workbench = headless_open(home, picture->run);
     workbench_tick(workbench, now);
-    headless_type(workbench, typed);
-    struct grid grid = headless_draw(workbench, w, h);
-    expect_grid(&grid, name, false);
-    expect_grid(&grid, name, true);
+    headless_type(workbench, picture->typed);
+    struct grid grid = headless_draw(workbench, picture->w, picture->h);
+    expect_grid(&grid, picture->name, false);
+    expect_grid(&grid, picture->name, true);
     grid_release(&grid);
     workbench_close(workbench);
 }
 
-static void the_list(void **state)
+TEST_CASE(the_list_of_runs)
 {
-    (void)state;
-    expect_picture("list", NULL, "jCk/o", 120, 12);
+    static const struct picture pictures[] = {
+        {"list", NULL, "jCk/o", 120, 16},
+        {"list_wide", NULL, "", 200, 16},
+        {"list_narrow", NULL, "O", 60, 16},
+        {"list_sorted", NULL, "Sstatus,-loss\r", 100, 16},
+        {"list_filtered", NULL, "/loss<3 and device=cpu\r", 100, 16},
+        {"list_of_groups", NULL, "f", 100, 16},
+        {"list_of_marked", NULL, " j Gk ", 100, 16},
+        {"columns", NULL, "vjj l", 100, 24},
+        {"columns_found", NULL, "v/rate", 80, 24},
+        {"message", NULL, "C", 44, 12},
+        {"question", NULL, "D", 60, 12},
+        {"small", NULL, "", 39, 9},
+    };
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
 }
 
-static void a_run(void **state)
+TEST_CASE(several_runs_beside_each_other)
 {
-    (void)state;
-    expect_picture("run", "golden", "", 80, 24);
+    static const struct picture pictures[] = {
+        {"sweep", NULL, "/tune\rW", 100, 24},
+        {"sweep_wide", NULL, "/tune\rWj", 160, 40},
+        {"compare", NULL, "/golden or branch\raC", 120, 40},
+        {"compare_small", NULL, "/golden or branch or dead\raCj>", 80, 24},
+        {"compare_of_tokens", NULL, "/golden or branch\raC\txmhhhh", 120, 40},
+        {"compare_to_target", NULL, "/golden or branch\raCt2.9\r", 140, 40},
+        {"compare_of_seeds", NULL, "/base or tune\raCfjb", 100, 30},
+    };
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
 }
 
-static void a_run_on_a_wide_screen(void **state)
+TEST_CASE(a_run)
 {
-    (void)state;
-    expect_picture("wide", "golden", "n\t", 180, 46);
+    static const struct picture pictures[] = {
+        {"run", "golden", "", 80, 24},
+        {"run_large", "golden", "n\t", 180, 46},
+        {"run_enlarged", "golden", "zmyhhh", 100, 30},
+        {"run_zoomed", "golden", "++H", 100, 30},
+        {"run_of_all_values", "golden", "oX\t", 120, 40},
+        {"run_of_a_fork", "branch", "", 120, 40},
+        {"run_that_failed", "dead", "", 80, 24},
+        {"run_of_a_classifier", "letters", "", 120, 40},
+        {"run_of_ranks", "ranks", "", 120, 40},
+        {"charts", "golden", "xjj lG ", 80, 24},
+    };
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
 }
 
-static void the_memory_of_a_run(void **state)
+TEST_CASE(the_views_of_a_run)
 {
-    (void)state;
-    expect_picture("memory", "golden", "M", 100, 30);
+    static const struct picture pictures[] = {
+        {"memory", "golden", "M", 100, 30},
+        {"memory_of_the_device", "golden", "M-", 80, 24},
+        {"memory_without_a_record", "branch", "M", 80, 24},
+        {"profile", "golden", "Pj\r", 100, 14},
+        {"profile_of_all_layers", "golden", "Pa", 120, 40},
+        {"profile_together", "golden", "Pto", 120, 40},
+        {"evaluations", "golden", "Ejj", 100, 24},
+        {"evaluations_of_a_classifier", "letters", "Eb", 120, 24},
+        {"checkpoints", "golden", "Cj", 100, 24},
+        {"configuration", "branch", "i/rate", 100, 24},
+        {"log", "golden", "w", 80, 24},
+        {"playground", "golden", "W", 100, 24},
+    };
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
 }
 
-static void the_profile_of_a_run(void **state)
+TEST_CASE(forms_and_help)
 {
-    (void)state;
-    expect_picture("profile", "golden", "Pj\r", 100, 14);
-}
-
-static void the_form_of_a_new_run(void **state)
-{
-    (void)state;
-    expect_picture("form", NULL, "nmine\t\t ", 110, 24);
-}
-
-static void the_help_over_a_view(void **state)
-{
-    (void)state;
-    expect_picture("help", "golden", "P? ", 80, 24);
-}
-
-static void the_help_scrolled_on_a_small_screen(void **state)
-{
-    (void)state;
-    expect_picture("scrolled", "golden", "? jjk", 50, 12);
-}
-
-static void a_message_over_the_last_rows(void **state)
-{
-    (void)state;
-    expect_picture("message", NULL, "C", 44, 12);
-}
-
-static void a_screen_that_is_too_small(void **state)
-{
-    (void)state;
-    expect_picture("small", NULL, "", 39, 9);
-}
-
-static void a_question_over_a_view(void **state)
-{
-    (void)state;
-    expect_picture("question", NULL, "D", 60, 12);
+    static const struct picture pictures[] = {
+        {"form", NULL, "nmine\t\t ", 110, 24},     {"help", "golden", "P? ", 80, 24},
+        {"help_of_the_list", NULL, "?", 120, 60},  {"scrolled", "golden", "? jjk", 50, 12},
+        {"command_line", "golden", ":lr", 80, 24},
+    };
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
 }
 
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list),
+        cmocka_unit_test(the_list_of_runs),
+        cmocka_unit_test(several_runs_beside_each_other),
         cmocka_unit_test(a_run),
-        cmocka_unit_test(a_run_on_a_wide_screen),
-        cmocka_unit_test(the_memory_of_a_run),
-        cmocka_unit_test(the_profile_of_a_run),
-        cmocka_unit_test(the_form_of_a_new_run),
-        cmocka_unit_test(the_help_over_a_view),
-        cmocka_unit_test(a_question_over_a_view),
-        cmocka_unit_test(the_help_scrolled_on_a_small_screen),
-        cmocka_unit_test(a_message_over_the_last_rows),
-        cmocka_unit_test(a_screen_that_is_too_small),
+        cmocka_unit_test(the_views_of_a_run),
+        cmocka_unit_test(forms_and_help),
     };
     return cmocka_run_group_tests(tests, make_store, NULL);
 }
