@@ -70,12 +70,19 @@ enum status run_stopping_read(struct store *store, const char *run_id, size_t li
     return table_list(store, &request, arena, out, count, err);
 }
 
-double run_history_measure(const struct run_history *history, int64_t step, const char *name)
+const struct measure_record *run_history_find(const struct run_history *history, int64_t step,
+                                              const char *name)
 {
     for (size_t i = 0; i < history->measure_count; i++)
         if (history->measures[i].step == step && strcmp(history->measures[i].name, name) == 0)
-            return history->measures[i].value;
-    return NAN;
+            return &history->measures[i];
+    return NULL;
+}
+
+double run_history_measure(const struct run_history *history, int64_t step, const char *name)
+{
+    const struct measure_record *found = run_history_find(history, step, name);
+    return found ? found->value : NAN;
 }
 
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,

@@ -35,7 +35,10 @@ enum status run_history_read(struct store *store, const char *run_id, size_t lim
 enum status run_stopping_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                               struct stopping_row **out, size_t *count, struct err *err);
 
-/* The value of the measure `name` in the evaluation at `step`; NaN: it is not listed. */
+/* The measure `name` in the evaluation at `step`; NULL: it is not listed. */
+const struct measure_record *run_history_find(const struct run_history *history, int64_t step,
+                                              const char *name);
+/* Its value; NaN: it is not listed. */
 double run_history_measure(const struct run_history *history, int64_t step, const char *name);
 
 /* Lists the steps whose newest checkpoint was written as the best one; a later segment may have written

@@ -1,6 +1,7 @@
 /* llm.c's main.log, see import.h. The lines are those of its llmc/logger.h: `s:%d trl:%.4f lr:%.6f norm:%.2f`
  * (older ones end after the loss), `s:%d tel:%.4f` for the validation loss, `s:%d eval:%.4f` for the
- * HellaSwag accuracy. A resumed run appends to the log and may repeat steps. */
+ * HellaSwag accuracy, which becomes the measure hellaswag_acc. A resumed run appends to the log and may
+ * repeat steps. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +13,7 @@ enum { LINE_MAX_BYTES = 512 };
 
 struct log {
     struct import *import;
-    struct import_rows steps, evals, events;
+    struct import_rows steps, evals, measures;
     int64_t segment, last_step; /* of training; -1: none yet */
 };
 
@@ -43,7 +44,7 @@ static enum status store(struct log *log, struct import_rows *rows, const char *
 
 static enum status read_line(struct log *log, char *line)
 {
-    char *rest = NULL, *name, *word, *number, text[80], *first = strtok_r(line, " \t\r\n", &rest);
+    char *rest = NULL, *name, *word, *number, *first = strtok_r(line, " \t\r\n", &rest);
     int64_t step;
     if (!first) return STATUS_OK; /* an empty line */
     if (strncmp(first, "s:", 2) != 0 || !text_parse_int(first + 2, &step) || step < 0)
@@ -68,8 +69,7 @@ static enum status read_line(struct log *log, char *line)
     if (strcmp(name, "tel") == 0) return store(log, &log->evals, first + 2, texts);
     if (strcmp(name, "eval") != 0)
         return import_bad(log->import, "\"%.40s\" is not known (known are trl, lr, norm, tel, eval)", name);
-    snprintf(text, sizeof text, "HellaSwag accuracy %.40s", texts[0]);
-    return store(log, &log->events, first + 2, (const char *[]){"info", text});
+    return store(log, &log->measures, first + 2, (const char *[]){"hellaswag_acc", texts[0]});
 }
 
 #define COLUMN(table, name) &store_columns[COLUMN_##table##_##name]
@@ -108,11 +108,12 @@ enum status import_read_llmc(struct import *import, FILE *file)
                   .columns = {COLUMN(EVALS, segment), COLUMN(EVALS, step), COLUMN(EVALS, val_loss)},
                   .count = 3,
                   .value = COLUMN(EVALS, val_loss)},
-        .events = {.import = import,
-                   .table = TABLE_EVENTS,
-                   .columns = {COLUMN(EVENTS, segment), COLUMN(EVENTS, step), COLUMN(EVENTS, level),
-                               COLUMN(EVENTS, text)},
-                   .count = 4},
+        .measures = {.import = import,
+                     .table = TABLE_MEASURES,
+                     .columns = {COLUMN(MEASURES, segment), COLUMN(MEASURES, step), COLUMN(MEASURES, name),
+                                 COLUMN(MEASURES, value)},
+                     .count = 4,
+                     .value = COLUMN(MEASURES, value)},
         .segment = 1,
         .last_step = -1,
     };
@@ -121,7 +122,7 @@ enum status import_read_llmc(struct import *import, FILE *file)
     bool ends = true;
     enum status status = import_rows_begin(&log.steps);
     if (!status) status = import_rows_begin(&log.evals);
-    if (!status) status = import_rows_begin(&log.events);
+    if (!status) status = import_rows_begin(&log.measures);
     for (import->line = 1; !status && ends; import->line++) {
         status = next_line(import, file, line, &n, &ends);
         if (!status && ends) status = read_line(&log, line);

@@ -99,8 +99,8 @@ static enum status fill(struct row *r, struct err *err)
     uint64_t number = (uint64_t)r->options->row - 1;
     size_t T = (size_t)r->T;
     if (number >= r->rows)
-        return err_set(err, STATUS_NOT_FOUND, "--row %" PRId64 ": there are %" PRIu64 " rows",
-                       r->options->row, r->rows);
+        return err_set(err, STATUS_NOT_FOUND, "--row %" PRId64 ": the last row is %" PRIu64, r->options->row,
+                       r->rows);
     r->memory = calloc(3 * T, sizeof *r->memory);
     if (!r->memory) return err_no_memory(err, "a row of %d tokens", r->T);
     r->inputs = r->memory, r->targets = r->inputs + T, r->positions = r->targets + T;

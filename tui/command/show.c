@@ -108,7 +108,8 @@ static void print_measures(struct output *o, const struct run_history *h)
         output_line(o, "measure", "%s", name);
         for (int k = count; k-- > 0;) {
             snprintf(step, sizeof step, ">%" PRId64, steps[k]);
-            output_line(o, step, "%.4g", run_history_measure(h, steps[k], name));
+            const struct measure_record *found = run_history_find(h, steps[k], name);
+            output_line(o, step, found ? "%.4g" : "-", found ? found->value : 0.0);
         }
     }
     output_list_end(o);
@@ -313,10 +314,12 @@ static void show_summary(struct output *o, const struct run_info *run)
     if (*run->parent_id)
         output_line(o, "forked", "from %s, after %" PRId64 " step%s", run->parent_id, run->parent_step,
                     text_plural(run->parent_step));
-    output_line(o, "device", "%s, %s, %s", *run->device ? run->device : "-",
-                *run->precision ? run->precision : "-", label_parameters(run, (char[80]){0}, 80));
-    output_line(o, "steps", "%" PRId64 " of %" PRId64 ", %s tokens", run->steps > 0 ? run->steps : 0,
-                run->total_steps, TEXT_COUNT(run->tokens > 0 ? run->tokens : 0));
+    if (*run->device || run->parameters >= 0) /* an import may lack them */
+        output_line(o, "device", "%s, %s, %s", *run->device ? run->device : "-",
+                    *run->precision ? run->precision : "-", label_parameters(run, (char[80]){0}, 80));
+    output_line(o, "steps",
+                run->tokens > 0 ? "%" PRId64 " of %" PRId64 ", %s tokens" : "%" PRId64 " of %" PRId64,
+                run->steps > 0 ? run->steps : 0, run->total_steps, TEXT_COUNT(run->tokens));
     if (run->loss_recorded) output_line(o, "loss", "%s", TEXT_LOSS(run->final_loss));
     if (*run->best_metric && run->best_step >= 0)
         output_line(o, "best", "%s %s after %" PRId64 " step%s", run->best_metric, TEXT_LOSS(run->best_value),
