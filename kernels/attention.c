@@ -296,11 +296,16 @@ struct backward_scratch {
     float *q, *dout;                                /* of query tile i: right operands */
     struct tile_operand q_rows, dout_rows, ds_rows; /* left ones */
     float *dk, *dv;                                 /* sums for key tile j */
-    float *dq;                                      /* the part of key tile j in dq of query tile i */
-    float *dq_sums;                                 /* (group,T,width), if there is room */
+    float *dq;                                      /* of query tile i, if there is no room for dq_sums */
+    float *dq_sums; /* (group,T,width), T in whole groups of rows, if there is room */
     int first_of[TILE];
     struct band band;
 };
+
+static inline int whole_groups(int rows)
+{
+    return (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+}
 
 static struct backward_scratch backward_carve(float *at, int width, bool with_sums)
 {
@@ -424,19 +429,13 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
     bool first = j == first_key_tile(p, b, i);
-    struct tile_how how = {.pairs = p->pairs, .steps = s->band.whole ? NULL : s->band.keys};
-    tile_multiply(s->dq, width, s->ds_rows, s->keys, width, rows, width, columns, how);
-    for (int r = 0; r < rows; r++) {
-        real *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
-        float *sum = sums ? sums + (ptrdiff_t)r * width : (void *)dq; /* fp32 */
-        const float *more = s->dq + (ptrdiff_t)r * width;
-        if (first)
-            memcpy(sum, more, (size_t)p->HS * sizeof *sum);
-        else
-#pragma omp simd
-            for (int c = 0; c < p->HS; c++) sum[c] += more[c];
-        if (j == i) real_round(dq, sum, p->HS);
-    }
+    real *dq = p->dqkv + qkv_at(p, b, i * TILE, h);
+    struct tile_how how = {.pairs = p->pairs, .add = !first, .steps = s->band.whole ? NULL : s->band.keys};
+    float *to = sums ? sums : s->dq;
+    if (!sums && !first) tile_copy(to, width, dq, p->row, rows, p->HS); /* fp32 */
+    tile_multiply(to, width, s->ds_rows, s->keys, width, rows, width, columns, how);
+    for (int r = 0; (!sums || j == i) && r < rows; r++)
+        real_round(dq + r * p->row, to + (ptrdiff_t)r * width, p->HS);
 }
 
 /* dk and dv of key tile j; with_dq: also adds the tile's part to dq of all rows that see it. */
@@ -460,7 +459,8 @@ static void backward_key_tile(const struct problem *p, struct backward_scratch *
                 keys_soon(p, soon.score, p->qkv, b, kv, j + 1);
             score_gradients(p, s, &soon, b, h, i, j);
             add_to_dkv(p, s, &soon, i, j, i == j && g == 0);
-            float *sums = s->dq_sums ? s->dq_sums + ((ptrdiff_t)g * p->T + i * TILE) * p->width : NULL;
+            float *sums =
+                s->dq_sums ? s->dq_sums + ((ptrdiff_t)g * whole_groups(p->T) + i * TILE) * p->width : NULL;
             if (with_dq) add_to_dq(p, s, sums, b, h, i, j);
         }
     for (int r = 0; r < tile_rows(p, j); r++) {
@@ -490,7 +490,7 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
     int tiles = attention_tiles(T), threads = stream->threads;
     long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;
     size_t each = attention_worker_floats(HS), room = attention_scratch_floats(B, T, NH, NKV, HS);
-    size_t with_sums = each + (size_t)problem.group * (size_t)T * (size_t)problem.width;
+    size_t with_sums = each + (size_t)problem.group * (size_t)whole_groups(T) * (size_t)problem.width;
     problem.means = (float *)workspace + room;
     bool fits = (size_t)(heads < threads ? heads : threads) * with_sums <= room;
     bool together = (REAL_IS_FLOAT || fits) && (heads + threads - 1) / threads * threads * 5 <= heads * 7;
