@@ -297,7 +297,9 @@ struct backward_scratch {
     struct tile_operand q_rows, dout_rows, ds_rows; /* left ones */
     float *dk, *dv;                                 /* sums for key tile j */
     float *dq;                                      /* of query tile i, if there is no room for dq_sums */
-    float *dq_sums; /* (group,T,width), T in whole groups of rows, if there is room */
+    /* (group,T,width), T in whole groups of rows, if there is room: sums, and query tiles as they are loaded
+     */
+    float *dq_sums, *all_q, *all_dout;
     int first_of[TILE];
     struct band band;
 };
@@ -307,13 +309,27 @@ static inline int whole_groups(int rows)
     return (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
 }
 
-static struct backward_scratch backward_carve(float *at, int width, bool with_sums)
+/* Floats of dq_sums, of all_q and of all_dout. */
+static inline size_t sums_floats(const struct problem *p)
 {
+    return (size_t)p->group * (size_t)whole_groups(p->T) * (size_t)p->width;
+}
+
+/* Where query tile i of head g of the group is in them. */
+static inline size_t sums_at(const struct problem *p, int g, int i)
+{
+    return ((size_t)g * (size_t)whole_groups(p->T) + (size_t)i * TILE) * (size_t)p->width;
+}
+
+static struct backward_scratch backward_carve(const struct problem *p, float *at, bool with_sums)
+{
+    size_t width = (size_t)p->width, sums = sums_floats(p);
     struct backward_scratch s = {.p = at, .ds = at + TILE * TILE};
     float **tiles[] = {&s.keys, &s.keys_t, &s.values_t, &s.q, &s.dout, &s.dk, &s.dv, &s.dq, &s.dq_sums};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-        *tiles[i] = s.ds + TILE * TILE + i * TILE * (size_t)width;
-    if (!with_sums) s.dq_sums = NULL;
+        *tiles[i] = s.ds + TILE * TILE + i * TILE * width;
+    s.all_q = s.dq_sums + sums, s.all_dout = s.all_q + sums;
+    if (!with_sums) s.dq_sums = s.all_q = s.all_dout = NULL;
     return s;
 }
 
@@ -327,13 +343,20 @@ static void load_key_tile(const struct problem *p, const struct backward_scratch
     load_rows(p, s->keys, keys, p->row, rows);
 }
 
-static void load_query_tile(const struct problem *p, struct backward_scratch *s, int b, int h, int i)
+/* Query tile i, to be used with key tile j. */
+static void load_query_tile(const struct problem *p, struct backward_scratch *s, int b, int h, int i, int j)
 {
     const real *q = p->qkv + qkv_at(p, b, i * TILE, h), *dout = p->dout + out_at(p, b, i * TILE, h);
     int rows = tile_rows(p, i);
     first_keys(p, b, i, s->first_of);
-    load_rows(p, s->q, q, p->row, rows);
-    load_rows(p, s->dout, dout, p->out_row, rows);
+    if (s->all_q) {
+        size_t at = sums_at(p, h % p->group, i);
+        s->q = s->all_q + at, s->dout = s->all_dout + at;
+    }
+    if (!s->all_q || j == first_key_tile(p, b, i)) {
+        load_rows(p, s->q, q, p->row, rows);
+        load_rows(p, s->dout, dout, p->out_row, rows);
+    }
     s->q_rows = (struct tile_operand){s->q, p->width, 1, rows};
     s->dout_rows = (struct tile_operand){s->dout, p->width, 1, rows};
     s->ds_rows = (struct tile_operand){s->ds, TILE, 1, rows};
@@ -446,7 +469,7 @@ static void backward_key_tile(const struct problem *p, struct backward_scratch *
     load_key_tile(p, s, b, kv, j);
     for (int g = 0; g < p->group; g++)
         for (int i = j, h = kv * p->group + g; i <= last; i++) {
-            load_query_tile(p, s, b, h, i);
+            load_query_tile(p, s, b, h, i, j);
             struct soon soon = {0};
             if (with_dq && j == first_key_tile(p, b, i)) make_means(p, b, h, i);
             if (i == j) soon.dp[1] = ahead_of(p, p->dqkv + qkv_at(p, b, i * TILE, h), p->row, i);
@@ -459,9 +482,7 @@ static void backward_key_tile(const struct problem *p, struct backward_scratch *
                 keys_soon(p, soon.score, p->qkv, b, kv, j + 1);
             score_gradients(p, s, &soon, b, h, i, j);
             add_to_dkv(p, s, &soon, i, j, i == j && g == 0);
-            float *sums =
-                s->dq_sums ? s->dq_sums + ((ptrdiff_t)g * whole_groups(p->T) + i * TILE) * p->width : NULL;
-            if (with_dq) add_to_dq(p, s, sums, b, h, i, j);
+            if (with_dq) add_to_dq(p, s, s->dq_sums ? s->dq_sums + sums_at(p, g, i) : NULL, b, h, i, j);
         }
     for (int r = 0; r < tile_rows(p, j); r++) {
         real *dk = p->dqkv + qkv_at(p, b, j * TILE + r, p->NH + kv), *dv = dk + (ptrdiff_t)p->NKV * p->HS;
@@ -472,7 +493,7 @@ static void backward_key_tile(const struct problem *p, struct backward_scratch *
 
 static void backward_query_tile(const struct problem *p, struct backward_scratch *s, int b, int h, int i)
 {
-    load_query_tile(p, s, b, h, i);
+    load_query_tile(p, s, b, h, i, first_key_tile(p, b, i));
     for (int j = first_key_tile(p, b, i); j <= i; j++) {
         struct soon soon = {0};
         if (j < i) keys_soon(p, soon.score, p->qkv, b, h / p->group, j + 1);
@@ -490,18 +511,19 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
     int tiles = attention_tiles(T), threads = stream->threads;
     long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;
     size_t each = attention_worker_floats(HS), room = attention_scratch_floats(B, T, NH, NKV, HS);
-    size_t with_sums = each + (size_t)problem.group * (size_t)whole_groups(T) * (size_t)problem.width;
+    size_t with_sums = each + 3 * sums_floats(&problem);
     problem.means = (float *)workspace + room;
     bool fits = (size_t)(heads < threads ? heads : threads) * with_sums <= room;
     bool together = (REAL_IS_FLOAT || fits) && (heads + threads - 1) / threads * threads * 5 <= heads * 7;
-    if (together && fits) each = with_sums;
+    fits = fits && together;
+    if (fits) each = with_sums;
     long next = 0, tasks = together ? heads : key_tasks + query_tasks;
     int workers = worker_count(tasks);
 #pragma omp parallel num_threads(threads)
     {
         int worker = omp_get_thread_num();
         struct backward_scratch scratch =
-            backward_carve((float *)workspace + (size_t)worker * each, problem.width, fits);
+            backward_carve(&problem, (float *)workspace + (size_t)worker * each, fits);
         if (!together)
 #pragma omp for schedule(static)
             for (long task = 0; task < query_tasks; task++)
