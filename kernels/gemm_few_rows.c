@@ -8,8 +8,8 @@
  * follow well, so the tile asks for the rows of the next one. Of further tiles of x the same rows of w come
  * from the cache.
  *
- * NF4: a block of 64 elements at a time is decoded into a buffer and multiplied with all rows of x. Decoding
- * takes longer than reading codes from memory, and less time than reading the same elements in bf16. */
+ * NF4: a block of 64 elements at a time is decoded into a buffer and multiplied with all rows of x; with
+ * AVX-512 and one row of x it stays in registers. Decoding takes longer than reading codes from a cache. */
 
 #include "kernels/device/cpu_device.h"
 #include "kernels/nf4_decode.h"
@@ -154,25 +154,41 @@ struct nf4_weights {
     bool nested;
 };
 
-/* Column n of out, of one row of x: a sum for each vector of a block. */
-INLINE float nf4_dot(const struct product *p, const struct nf4_weights *w, size_t first)
+#if defined(__AVX512F__)
+/* Columns n to n + 3 of out, of one row of x. The two codes of a byte belong to an even and an odd element: x
+ * is parted accordingly, once for four rows of w, and the look-up ignores all but the low four bits. */
+INLINE void nf4_row(const struct product *p, const struct nf4_weights *w, int n)
 {
-    enum { EACH = NF4_BLOCK / SIMD_LANES };
-    simd_vector sum[EACH] = {{0}};
-    float block[NF4_BLOCK], total = 0;
-    for (int k = 0; k < p->K; k += NF4_BLOCK) {
-        size_t at = first + (size_t)k;
-        nf4_decode_block(block, w->codes + at / 2,
-                         nf4_scale(w->scales, w->elements, w->nested, at / NF4_BLOCK));
-        for (int i = 0; i < EACH; i++)
-            sum[i] += real_load((const real *)p->x.at + k + i * SIMD_LANES) *
-                      simd_load(block + (size_t)i * SIMD_LANES);
+    enum { COLUMNS = 4, HALF = NF4_BLOCK / 2 };
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+                  odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512 values = _mm512_loadu_ps(nf4_codebook);
+    const size_t K = (size_t)p->K, first = (size_t)n * K;
+    simd_vector sum[COLUMNS] = {{0}};
+    for (size_t k = 0; k < K; k += NF4_BLOCK) {
+        simd_vector part[COLUMNS] = {{0}};
+        for (size_t half = 0; half < NF4_BLOCK; half += HALF) {
+            const real *x = (const real *)p->x.at + k + half;
+            __m512 low = (__m512)real_load(x), high = (__m512)real_load(x + SIMD_LANES);
+            simd_vector evens = (simd_vector)_mm512_permutex2var_ps(low, even, high),
+                        odds = (simd_vector)_mm512_permutex2var_ps(low, odd, high);
+#pragma GCC unroll 4
+            for (size_t i = 0; i < COLUMNS; i++) {
+                const uint8_t *codes = w->codes + (first + i * K + k + half) / 2;
+                if (half == 0) __builtin_prefetch(codes + COLUMNS * K / 2);
+                __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)codes));
+                part[i] += evens * (simd_vector)_mm512_permutexvar_ps(_mm512_srli_epi32(both, 4), values);
+                part[i] += odds * (simd_vector)_mm512_permutexvar_ps(both, values);
+            }
+        }
+        for (size_t i = 0; i < COLUMNS; i++)
+            sum[i] += part[i] * nf4_scale(w->scales, w->elements, w->nested, (first + i * K + k) / NF4_BLOCK);
     }
-    for (int i = 0; i < EACH; i++) total += simd_total(sum[i]);
-    return total;
+    for (int i = 0; i < COLUMNS; i++) ((real *)p->out.at)[n + i] = rounded(simd_total(sum[i]));
 }
+#endif
 
-/* The same of all rows of x. */
+/* Column n of out, of all rows of x. */
 INLINE void nf4_dots(const struct product *p, const struct nf4_weights *w, size_t first, real *out)
 {
     simd_vector sum[FEW_ROWS_MAX] = {{0}};
@@ -193,14 +209,10 @@ INLINE void nf4_dots(const struct product *p, const struct nf4_weights *w, size_
 
 static void nf4_columns(const struct product *p, const struct nf4_weights *w, int n, int end)
 {
-    for (; n < end; n++) {
-        real *out = (real *)p->out.at + n;
-        size_t first = (size_t)n * (size_t)p->K;
-        if (p->M == 1)
-            *out = rounded(nf4_dot(p, w, first));
-        else
-            nf4_dots(p, w, first, out);
-    }
+#if defined(__AVX512F__)
+    for (; p->M == 1 && n + 4 <= end; n += 4) nf4_row(p, w, n);
+#endif
+    for (; n < end; n++) nf4_dots(p, w, (size_t)n * (size_t)p->K, (real *)p->out.at + n);
 }
 
 void gemm_few_rows(struct matrix out, struct matrix x, struct matrix w, int M, int N, int K,
