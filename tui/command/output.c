@@ -280,15 +280,21 @@ char *output_format_time(double when, char *buf, size_t size)
     return buf;
 }
 
-static void show_column(struct output *output, const struct column_info *column, const void *record)
+static void show_column(struct output *output, const struct column_info *column, const void *record,
+                        const char *metric)
 {
-    const char *name = column->name, *text = column_text(column, record);
+    const char *name = column->name, *text = column_text(column, record), *loss = strstr(name, "val_loss");
     double number = column_number(column, record);
+    char title[96];
+    if (loss && metric && *metric) {
+        snprintf(title, sizeof title, "%.*s%s", (int)(loss - name), name, metric);
+        name = title;
+    }
     if (text || column_is_text(column))
         output_text(output, name, text);
     else if (strcmp(name, "wall_time") == 0 || strcmp(name, "issued_at") == 0)
         show(output, name, false, OUTPUT_TIME(number));
-    else if (strstr(name, "loss"))
+    else if (strstr(column->name, "loss"))
         show(output, name, true, TEXT_LOSS(number));
     else if (column->field == FIELD_BOOL)
         output_flag(output, name, number != 0);
@@ -298,13 +304,13 @@ static void show_column(struct output *output, const struct column_info *column,
         output_whole(output, name, isnan(number) ? -1 : (int64_t)number);
 }
 
-void output_record(struct output *output, enum store_table table, const void *record)
+void output_record(struct output *output, enum store_table table, const void *record, const char *metric)
 {
     const struct column_info *columns[COLUMNS_MAX];
     int n = table_csv_columns(table, columns);
     if (output->json) table_json(&output->out, table, record);
     for (int i = 0; i < n && !output->json; i++)
-        if (columns[i]->field != FIELD_NONE) show_column(output, columns[i], record);
+        if (columns[i]->field != FIELD_NONE) show_column(output, columns[i], record, metric);
 }
 
 void output_run(struct json_out *json, const struct run_info *run)

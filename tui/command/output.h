@@ -105,8 +105,9 @@ void output_flag(struct output *output, const char *name, bool value);
 void output_line(struct output *output, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Prints the columns of a record that CSV has, by name. */
-void output_record(struct output *output, enum store_table table, const void *record);
+/* Prints the columns of a record that CSV has, by name. On the page `metric` takes the place of val_loss
+ * in the names (NULL or "": it is val_loss). */
+void output_record(struct output *output, enum store_table table, const void *record, const char *metric);
 
 /* All columns of a run as members of the object that is open. */
 void output_run(struct json_out *json, const struct run_info *run);

@@ -86,7 +86,7 @@ static void show_records(struct output *o, const struct show *s, const char *nam
     size_t shown = open_list(o, s, name, title, count);
     while (shown-- > 0) {
         output_item(o);
-        output_record(o, table, (const char *)rows + shown * store_tables[table].record);
+        output_record(o, table, (const char *)rows + shown * store_tables[table].record, NULL);
     }
     output_list_end(o);
 }
@@ -131,7 +131,8 @@ static void show_stopping(struct output *o, const struct show *s)
     while (shown-- > 0) {
         output_item(o);
         output_whole(o, "segment", s->history.stopping[shown].segment);
-        output_record(o, TABLE_STOPPING, &s->history.stopping[shown].record);
+        output_record(o, TABLE_STOPPING, &s->history.stopping[shown].record,
+                      s->history.stopping[shown].record.metric);
     }
     output_list_end(o);
 }
@@ -144,7 +145,7 @@ static void show_checkpoints(struct output *o, const struct show *s)
         struct place place = place_of(s, c);
         bool best = strcmp(c->kind, "best") == 0 && c->step == s->run.best_step;
         output_item(o);
-        output_record(o, TABLE_CHECKPOINTS, c);
+        output_record(o, TABLE_CHECKPOINTS, c, NULL);
         output_line(o, "state", "%s%s",
                     place.damaged  ? "damaged"
                     : place.exists ? "whole"
@@ -213,7 +214,7 @@ static void show_ranks(struct output *o, const struct show *s)
     output_list(o, "ranks", title);
     for (size_t i = 0; i < shown; i++) {
         output_item(o);
-        output_record(o, TABLE_RANKS, &h->ranks[i]);
+        output_record(o, TABLE_RANKS, &h->ranks[i], NULL);
     }
     output_list_end(o);
 }
@@ -265,7 +266,7 @@ static void show_device(struct output *o, const struct show *s)
         return;
     }
     output_open(o, "device_sample", "Device, as last measured");
-    output_record(o, TABLE_GPU, r);
+    output_record(o, TABLE_GPU, r, NULL);
     if (r->process_count < 0 && o->json) json_out_text(&o->out, "processes", NULL);
     if (r->process_count >= 0) output_list(o, "processes", "Processes that hold its memory");
     for (int64_t i = 0; i < r->process_count; i++) {

@@ -291,6 +291,32 @@ static void the_story_of_early_stopping_is_told_row_by_row(void **state)
     assert_non_null(strstr(out, "Early stopping\n"));
 }
 
+static void the_headings_of_early_stopping_name_its_measure(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], line[200];
+    struct err err = {0};
+    three_runs_home("measure", home);
+    three_runs_add(home, "spam", "[eval]\nmetric = accuracy\n", 3, 3.5, 1000, 1000, id);
+    struct writer *writer = store_fixture_writer(home, id);
+    writer_stopping(writer, &(struct stopping_record){.step = 100,
+                                                      .val_loss = 0.9,
+                                                      .best_val_loss = 0.9,
+                                                      .best_step = 100,
+                                                      .improved = true,
+                                                      .patience = 3,
+                                                      .metric = "accuracy"});
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+    const char *stopping = strstr(process_output("show", "spam", NULL), "\nEarly stopping\n");
+    assert_non_null(stopping);
+    line_of(stopping, "  segment", line, sizeof line);
+    assert_non_null(strstr(line, "  accuracy  best_accuracy  "));
+    assert_null(strstr(line, "val_loss"));
+    json_t *rows =
+        json_object_get(stage_json(process_output("show", "spam", "--json", NULL)), "early_stopping");
+    assert_non_null(json_object_get(json_array_get(rows, 0), "best_val_loss"));
+}
+
 static void compare_writes_markdown_that_no_setting_breaks(void **state)
 {
     (void)state;
@@ -514,6 +540,7 @@ int main(void)
         cmocka_unit_test_teardown(numbers_that_are_odd_are_shown_as_what_they_are, process_close_all),
         cmocka_unit_test_teardown(compare_wraps_many_runs_into_blocks, process_close_all),
         cmocka_unit_test_teardown(the_story_of_early_stopping_is_told_row_by_row, process_close_all),
+        cmocka_unit_test_teardown(the_headings_of_early_stopping_name_its_measure, process_close_all),
         cmocka_unit_test_teardown(compare_writes_markdown_that_no_setting_breaks, process_close_all),
         cmocka_unit_test_teardown(a_target_is_timed_by_its_first_evaluation, process_close_all),
         cmocka_unit_test_teardown(compare_says_what_it_cannot, process_close_all),
