@@ -153,6 +153,7 @@ static struct chart make_chart(const struct compare_state *state, char over[OVER
     const struct compare_model *model = &state->model;
     const char *unit;
     struct chart chart = {.bare = true,
+                          .runs = true,
                           .focused = true,
                           .log = state->log,
                           .decay = state->request.decay,

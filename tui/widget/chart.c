@@ -36,7 +36,7 @@ static bool point_range(const struct chart *chart, bool log, const struct series
     return true;
 }
 
-/* The extremes of the visible points, in the grid's scratch memory. */
+/* The extremes of visible points, in the grid's scratch memory. */
 struct values {
     double *lows, *highs; /* count of each */
     size_t count;
@@ -44,35 +44,97 @@ struct values {
     double least, most; /* of the newest value of each trace; ±INFINITY: none */
 };
 
-/* False: there is none, or memory is short. */
-static bool gather_values(struct drawing *d, struct values *values)
+/* Room for the points of all traces; `lows` NULL: there is none, or memory is short. */
+static struct values open_values(const struct drawing *d)
 {
     const struct chart *chart = d->chart;
-    size_t begin, end, room = 0;
+    size_t begin, room = 0;
     for (int t = 0; t < chart->trace_count; t++) {
-        end = chart_visible(chart, &chart->trace[t], &begin);
+        size_t end = chart_visible(chart, &chart->trace[t], &begin);
         room += end - begin;
     }
-    *values = (struct values){grid_scratch(d->grid, 2 * room * sizeof *values->lows), .lo = INFINITY,
-                              .hi = -INFINITY, .least = INFINITY, .most = -INFINITY};
-    if (!values->lows) return false;
-    values->highs = values->lows + room;
-    for (int t = 0; t < chart->trace_count; t++) {
-        const struct series_point *points = chart->trace[t].points;
-        end = chart_visible(chart, &chart->trace[t], &begin);
-        for (size_t i = begin; i < end; i++) {
-            double *low = &values->lows[values->count], *high = &values->highs[values->count];
-            if (!point_range(chart, chart->log, &points[i], low, high)) continue;
-            values->lo = fmin(values->lo, *low);
-            values->hi = fmax(values->hi, *high);
-            d->buckets = d->buckets || points[i].count > 1;
-            values->count++;
-        }
-        double newest = end > 0 ? chart_shown(chart, points[end - 1].last) : NAN;
-        values->least = fmin(values->least, newest); /* ignores NaN */
-        values->most = fmax(values->most, newest);
+    struct values values = {grid_scratch(d->grid, 2 * room * sizeof *values.lows), .lo = INFINITY,
+                            .hi = -INFINITY, .least = INFINITY, .most = -INFINITY};
+    values.highs = values.lows ? values.lows + room : NULL;
+    return values;
+}
+
+static void gather_values(struct values *values, const struct chart *chart, const struct chart_trace *trace)
+{
+    size_t begin, end = chart_visible(chart, trace, &begin);
+    for (size_t i = begin; i < end; i++) {
+        double *low = &values->lows[values->count], *high = &values->highs[values->count];
+        if (!point_range(chart, chart->log, &trace->points[i], low, high)) continue;
+        values->lo = fmin(values->lo, *low);
+        values->hi = fmax(values->hi, *high);
+        values->count++;
     }
-    return values->count > 0;
+    double newest = end > 0 ? chart_shown(chart, trace->points[end - 1].last) : NAN;
+    values->least = fmin(values->least, newest); /* ignores NaN */
+    values->most = fmax(values->most, newest);
+}
+
+/* Narrows lo..hi so that rare outliers do not flatten the rest; the newest values stay inside. */
+static void narrow(struct values *values)
+{
+    double lo = values->lo, hi = values->hi;
+    robust_range(values->lows, values->highs, values->count, &lo, &hi);
+    values->lo = fmax(fmin(lo, values->least), values->lo);
+    values->hi = fmin(fmax(hi, values->most), values->hi);
+}
+
+/* Sets which traces are those of runs far above the others. */
+static void find_far(const struct chart *chart, const struct values *empty, bool far[CHART_TRACES_MAX])
+{
+    struct reach reach[CHART_TRACES_MAX];
+    for (int t = 0; t < chart->trace_count; t++) {
+        struct values values = *empty;
+        gather_values(&values, chart, &chart->trace[t]);
+        narrow(&values);
+        reach[t] = (struct reach){values.lo, values.hi};
+    }
+    double ceiling = robust_ceiling(reach, chart->trace_count);
+    for (int t = 0; t < chart->trace_count; t++) far[t] = reach[t].hi > ceiling;
+}
+
+/* Counts what lies beyond the values' axis. */
+static void count_outliers(struct drawing *d)
+{
+    for (int t = 0; t < d->chart->trace_count; t++) {
+        const struct series_point *points = d->chart->trace[t].points;
+        size_t i, end = chart_visible(d->chart, &d->chart->trace[t], &i);
+        for (double lo, hi; i < end; i++) {
+            if (!point_range(d->chart, false, &points[i], &lo, &hi)) continue;
+            d->above += hi > d->y.hi;
+            d->below += lo < d->y.lo;
+            d->buckets = d->buckets || points[i].count > 1;
+        }
+    }
+}
+
+bool chart_init_values(struct drawing *d, int ticks)
+{
+    const struct chart *chart = d->chart;
+    bool robust = !chart->log && !chart->outliers, far[CHART_TRACES_MAX] = {false};
+    struct values values = open_values(d);
+    if (values.lows && robust && chart->runs && !chart->zero && !chart->least_span)
+        find_far(chart, &values, far);
+    for (int t = 0; values.lows && t < chart->trace_count; t++)
+        if (!far[t]) gather_values(&values, chart, &chart->trace[t]);
+    bool any = values.count > 0;
+    if (any && robust) narrow(&values);
+    double lo = values.lo, hi = values.hi;
+    if (any && chart->zero && !chart->log) {
+        lo = fmin(lo, 0);
+        hi = fmax(hi, 0) * 1.05;
+    } else if (any && !chart->log) {
+        double more = fmax(chart->least_span * fabs(hi) - (hi - lo), 0) / 2;
+        lo -= more;
+        hi += more;
+    }
+    axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks);
+    if (any && robust) count_outliers(d);
+    return any;
 }
 
 /* ---- curves ---- */
@@ -147,20 +209,25 @@ static void draw_curve(const struct drawing *d, const struct chart_trace *trace,
 }
 
 /* Draws, after the dots, a cross at the top for every NaN or infinite value, an arrow where a value lies
- * beyond the axis, and the marks of the values. */
+ * beyond the axis, of a run among others only where the line leaves it, and the marks of the values. */
 static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
 {
     int last_x = -8; /* keep marks apart, so that the line between them is visible */
+    bool was_above = false, was_below = false;
     size_t i, end = chart_visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
         bool above = d->above && chart_shown(d->chart, p->max) > d->y.hi,
              below = d->below && chart_shown(d->chart, p->min) < d->y.lo;
-        if (!trace->marks && !p->non_finite && !above && !below) continue;
+        bool leaves_up = above && !(was_above && d->chart->runs),
+             leaves_down = below && !(was_below && d->chart->runs);
+        was_above = above;
+        was_below = below;
+        if (!trace->marks && !p->non_finite && !leaves_up && !leaves_down) continue;
         int x = chart_cell_x(d, chart_middle(p));
         if (x >= d->plot.x + d->plot.w) continue;
-        if (above) grid_put(d->grid, x, d->plot.y, 0x2191, STYLE_WARN, ATTR_BOLD);
-        if (below) grid_put(d->grid, x, d->plot.y + d->plot.h - 1, 0x2193, STYLE_WARN, ATTR_BOLD);
+        if (leaves_up) grid_put(d->grid, x, d->plot.y, 0x2191, STYLE_WARN, ATTR_BOLD);
+        if (leaves_down) grid_put(d->grid, x, d->plot.y + d->plot.h - 1, 0x2193, STYLE_WARN, ATTR_BOLD);
         if (p->non_finite) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
         double last = chart_shown(d->chart, p->last);
         if (!trace->marks || !isfinite(last) || x - last_x < 3 || above || below) continue;
@@ -344,34 +411,6 @@ static void draw_cursor(const struct drawing *d)
         else
             grid_mark(d->grid, (struct rect){x, y, 1, 1}, ATTR_REVERSE);
     }
-}
-
-bool chart_init_values(struct drawing *d, int ticks)
-{
-    const struct chart *chart = d->chart;
-    struct values values;
-    bool any = gather_values(d, &values), cut = false;
-    double lo = values.lo, hi = values.hi;
-    if (any && !chart->log && !chart->outliers) {
-        robust_range(values.lows, values.highs, values.count, &lo, &hi);
-        lo = fmax(fmin(lo, values.least), values.lo); /* the newest values stay inside */
-        hi = fmin(fmax(hi, values.most), values.hi);
-        cut = lo > values.lo || hi < values.hi;
-    }
-    if (any && chart->zero && !chart->log) {
-        lo = fmin(lo, 0);
-        hi = fmax(hi, 0) * 1.05;
-    } else if (any && !chart->log) {
-        double more = fmax(chart->least_span * fabs(hi) - (hi - lo), 0) / 2;
-        lo -= more;
-        hi += more;
-    }
-    axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks);
-    for (size_t i = 0; cut && i < values.count; i++) {
-        d->above += values.highs[i] > d->y.hi;
-        d->below += values.lows[i] < d->y.lo;
-    }
-    return any;
 }
 
 void chart_init_steps(struct drawing *d, int ticks)

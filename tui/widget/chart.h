@@ -49,6 +49,9 @@ struct chart {
     bool log;            /* logarithmic values, where possible */
     bool
         outliers; /* the values' axis, if linear, covers rare outliers too; else they are marked at its end */
+    bool runs;    /* the traces are of different runs: one far above the others, as a diverged run, counts as
+                   * outliers
+                   */
     bool zero;    /* the values' axis begins at 0 (when not logarithmic) */
     double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:
                           any */

@@ -1,6 +1,8 @@
 /* See robust.h. */
 #include "tui/widget/robust.h"
 
+#include <math.h>
+
 /* Returns the value at index k of the sorted values; reorders them. Hoare's quickselect, as sorting thousands
  * of values in each frame is too slow. */
 static double select_value(double *values, size_t count, size_t k)
@@ -35,4 +37,26 @@ void robust_range(double *lows, double *highs, size_t count, double *lo, double 
     if (!(span > 0)) return;
     if (low - *lo > ROBUST_WASTE * span) *lo = low - span / 4;
     if (*hi - high > ROBUST_WASTE * span) *hi = high + span / 4;
+}
+
+double robust_ceiling(const struct reach *curves, int count)
+{
+    double ceiling = INFINITY;
+    int shown = 0;
+    for (int i = 0; i < count; i++) shown += curves[i].lo <= curves[i].hi;
+    for (int c = 0; c < count; c++) { /* the lowest of the curves that are left out */
+        int above = 0;
+        double lo = INFINITY, hi = -INFINITY;
+        for (int i = 0; i < count; i++) {
+            if (!(curves[i].lo <= curves[i].hi)) continue;
+            above += curves[i].hi >= curves[c].hi;
+            if (curves[i].hi >= curves[c].hi) continue;
+            lo = fmin(lo, curves[i].lo);
+            hi = fmax(hi, curves[i].hi);
+        }
+        double size = fmax(fabs(lo), fabs(hi));
+        if (2 * above <= shown && size > 0 && curves[c].hi - hi > ROBUST_FAR * size)
+            ceiling = fmin(ceiling, hi);
+    }
+    return ceiling;
 }

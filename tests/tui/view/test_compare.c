@@ -244,6 +244,21 @@ TEST_CASE(a_live_run_grows_in_the_comparison)
     workbench_close(workbench);
 }
 
+TEST_CASE(a_diverged_run_does_not_flatten_the_others)
+{
+    char home[1024];
+    fill_compared("diverged", home, sizeof home);
+    store_fixture_sql(home, "update steps set loss = loss * 1e6 where step > 75 and run_id ="
+                            " (select id from runs where name = 'wide')");
+    struct workbench *workbench = open_comparison(home);
+    headless_expect(workbench, 160, 40, 160, "above ↑");
+    headless_expect_not(workbench, 160, 40, "M┤");
+    headless_type(workbench, "o");
+    headless_expect(workbench, 160, 40, 160, "M┤");
+    headless_expect_not(workbench, 160, 40, "above ↑");
+    workbench_close(workbench);
+}
+
 /* ---- hostile data ---- */
 
 static void fill_hostile(const char *name, char *home, size_t size)
@@ -354,6 +369,7 @@ int main(void)
         cmocka_unit_test(only_values_of_each_step_are_smoothed),
         cmocka_unit_test(zooming_and_panning_keep_inside_the_runs),
         cmocka_unit_test(a_live_run_grows_in_the_comparison),
+        cmocka_unit_test(a_diverged_run_does_not_flatten_the_others),
         cmocka_unit_test(what_could_not_be_read_is_read_at_the_next_tick),
         cmocka_unit_test(hostile_data_fits_any_size_over_any_axis),
     };

@@ -49,7 +49,7 @@ TEST_CASE(the_range_is_that_of_sorted_values)
 
 struct scene {
     struct grid grid;
-    struct series_point points[VALUES];
+    struct series_point points[5 * VALUES];
     struct chart chart;
 };
 
@@ -82,6 +82,13 @@ static bool row_has(const struct scene *scene, int y, const char *text)
     return strstr(grid_row(&scene->grid, y, row, sizeof row), text) != NULL;
 }
 
+static bool has_tick(const struct scene *scene, const char *tick)
+{
+    bool any = false;
+    for (int y = 1; y < 13; y++) any = any || row_has(scene, y, tick);
+    return any;
+}
+
 /* The rows of the plot that the curve touches. */
 static int rows_with_dots(const struct scene *scene)
 {
@@ -106,9 +113,7 @@ TEST_CASE(spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest)
     assert_true(row_has(&scene, 0, "1 below ↓"));
     assert_true(row_has(&scene, 1, "↑"));
     assert_true(row_has(&scene, 12, "↓"));
-    bool tick = false; /* the axis shows numbers between 1 and 2 */
-    for (int y = 1; y < 13; y++) tick = tick || row_has(&scene, y, "1.5┤");
-    assert_true(tick);
+    assert_true(has_tick(&scene, "1.5┤")); /* the axis shows numbers between 1 and 2 */
     scene.chart.outliers = true;
     draw_noise(&scene, spikes, 4);
     assert_false(row_has(&scene, 0, "↑"));
@@ -125,12 +130,61 @@ TEST_CASE(many_high_values_and_the_newest_are_no_outliers)
     assert_false(row_has(&scene, 0, "above"));
     draw_noise(&scene, newest, 7); /* a run that diverges now */
     assert_false(row_has(&scene, 0, "above"));
-    bool tick = false;
-    for (int y = 1; y < 13; y++) tick = tick || row_has(&scene, y, "1000┤");
-    assert_true(tick);
+    assert_true(has_tick(&scene, "1000┤"));
     for (int i = VALUES / 2; i < VALUES; i++) scene.points[i].min = scene.points[i].max = 1000;
     chart_draw(&scene.grid, (struct rect){0, 0, 80, 14}, &scene.chart);
     assert_false(row_has(&scene, 0, "above"));
+    grid_release(&scene.grid);
+}
+
+/* Draws runs whose values lie between 1 and 2 at first; from step 200 on they are multiplied by factors[]. */
+static void draw_runs(struct scene *scene, const double *factors, int count)
+{
+    struct err err = {0};
+    scene->grid.level = GLYPHS_BRAILLE;
+    scene->chart.cursor = scene->chart.best_step = -1;
+    scene->chart.title = "loss";
+    scene->chart.last_step = VALUES - 1;
+    scene->chart.trace_count = count;
+    for (int t = 0; t < count; t++) {
+        struct series_point *points = scene->points + t * VALUES;
+        for (int i = 0; i < VALUES; i++) {
+            double value = (1 + i % 10 / 9.0) * (i < 200 ? 1 : factors[t]);
+            points[i] = (struct series_point){i, i, value, value, value, value, 1, 0};
+        }
+        scene->chart.trace[t] =
+            (struct chart_trace){.points = points, .count = VALUES, .style = STYLE_CURVE + t};
+    }
+    assert_int_equal(grid_resize(&scene->grid, 80, 14, &err), STATUS_OK);
+    chart_draw(&scene->grid, (struct rect){0, 0, 80, 14}, &scene->chart);
+}
+
+TEST_CASE(a_diverged_run_leaves_the_chart_and_the_others_stay_large)
+{
+    struct scene scene = {.chart.runs = true};
+    const double diverged[] = {1, 1e6, 1}, twice[] = {1, 1e6, 1, 1e9, 0.9}, apart[] = {1, 2, 1};
+    for (int count = 2; count <= 3; count++) {
+        draw_runs(&scene, diverged, count);
+        assert_true(has_tick(&scene, "1.2┤"));
+        assert_true(row_has(&scene, 0, "200 above ↑"));
+        int arrows = 0; /* one, where it leaves */
+        for (int x = CHART_MARGIN; x < 80; x++) arrows += scene.grid.cells[80 + x].glyph == 0x2191;
+        assert_int_equal(arrows, 1);
+        assert_int_equal(scene.grid.cells[80 + CHART_MARGIN + 73 / 2].glyph, 0x2191);
+    }
+    draw_runs(&scene, twice, 5);
+    assert_true(has_tick(&scene, "1.2┤"));
+    draw_runs(&scene, apart, 3); /* worse, but no more than that */
+    assert_true(has_tick(&scene, "3.5┤"));
+    assert_false(row_has(&scene, 0, "above"));
+    draw_runs(&scene, (const double[]){1, 1e6, 1e6}, 3); /* most of them are no outliers */
+    assert_true(has_tick(&scene, "2.0M┤"));
+    scene.chart.outliers = true;
+    draw_runs(&scene, diverged, 3);
+    assert_true(has_tick(&scene, "2.0M┤"));
+    scene.chart.outliers = scene.chart.runs = false; /* of one run the newest values stay inside */
+    draw_runs(&scene, diverged, 2);
+    assert_true(has_tick(&scene, "2.0M┤"));
     grid_release(&scene.grid);
 }
 
@@ -141,6 +195,7 @@ int main(void)
         cmocka_unit_test(the_range_is_that_of_sorted_values),
         cmocka_unit_test(spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest),
         cmocka_unit_test(many_high_values_and_the_newest_are_no_outliers),
+        cmocka_unit_test(a_diverged_run_leaves_the_chart_and_the_others_stay_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
