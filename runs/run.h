@@ -46,6 +46,7 @@ struct run_info {
     double best_val_loss;
     int64_t best_step;          /* of the best evaluation: by best_metric if it has one */
     double tokens_per_sec;      /* recent */
+    double step_tokens;         /* tokens of its trainer's newest step; NaN: it has none */
     int segment;                /* the newest */
     int64_t pid;                /* process of the newest trainer */
     double heartbeat;           /* Unix seconds of its last sign of life */

@@ -26,16 +26,21 @@ enum { LOCKED_WITHIN_SECONDS = 10 };
 
 #define GROWTH "(select value from params where run_id = t.id and name = 'train.accumulation_plan')"
 
-enum { ELAPSED_COLUMN, LOSS_RECORDED_COLUMN, TAGS_COLUMN, GROWTH_COLUMN, FIELDS_COLUMN };
+/* A resume or a fork may have another batch than the steps before it. */
+#define STEP_TOKENS                                                                                          \
+    "(select tokens_per_sec * step_ms / 1e3 from steps w where w.run_id = t.id and w.segment = t.segment"    \
+    " order by step desc limit 1)"
+
+enum { ELAPSED_COLUMN, LOSS_RECORDED_COLUMN, TAGS_COLUMN, GROWTH_COLUMN, STEP_TOKENS_COLUMN, FIELDS_COLUMN };
 
 /* "select … from runs t TAIL", ?1 being `word`. */
 static enum status select_runs(struct store *store, const char *tail, const char *word, sqlite3_stmt **out,
                                struct err *err)
 {
-    char fields[600], sql[1500];
+    char fields[600], sql[1700];
     table_fields(TABLE_RUNS, fields, sizeof fields);
     snprintf(sql, sizeof sql,
-             "select " ELAPSED ", t.final_loss is not null or t.nan & %d, " TAGS ", " GROWTH
+             "select " ELAPSED ", t.final_loss is not null or t.nan & %d, " TAGS ", " GROWTH ", " STEP_TOKENS
              ", %s from runs t %s",
              store_columns[COLUMN_RUNS_final_loss].null, fields, tail);
     return store_query(store, out, err, sql, word ? "s" : "", word);
@@ -49,6 +54,9 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
         out->elapsed = sqlite3_column_double(row, ELAPSED_COLUMN);
     store_column_text(row, TAGS_COLUMN, out->tags, sizeof out->tags);
     store_column_text(row, GROWTH_COLUMN, out->accumulation_plan, sizeof out->accumulation_plan);
+    out->step_tokens = sqlite3_column_type(row, STEP_TOKENS_COLUMN) == SQLITE_NULL
+                           ? NAN
+                           : sqlite3_column_double(row, STEP_TOKENS_COLUMN);
     if (accumulation_check(out->accumulation_plan, NULL)) *out->accumulation_plan = '\0';
     /* a trainer takes the lock within milliseconds of adding the row: a run without a lock has crashed */
     bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||

@@ -55,6 +55,20 @@ TEST_CASE(the_speed_is_the_mean_of_the_newest_steps)
     assert_true(after(writer).tokens_per_sec == 50);
 }
 
+/* So that the time left of a fork follows from its own batch, not from that of the steps before it. */
+TEST_CASE(the_tokens_of_a_step_are_those_of_the_newest)
+{
+    static const struct step_record of_parent = {.tokens = 5000, .step_ms = 500, .tokens_per_sec = 10000},
+                                    own = {.step = 1, .tokens = 5400, .step_ms = 100, .tokens_per_sec = 4000};
+    struct writer *writer = begin("batch");
+    writer_step(writer, &of_parent);
+    assert_true(after(writer).step_tokens == 5000);
+    writer = store_fixture_writer(home, id);
+    writer_step(writer, &own);
+    assert_true(after(writer).step_tokens == 400);
+    assert_true(isnan(after(store_fixture_writer(home, id)).step_tokens)); /* not known before the first */
+}
+
 TEST_CASE(settings_are_stored_to_the_letter)
 {
     struct err err = {0};
@@ -296,6 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_speed_is_the_mean_of_the_newest_steps),
+        cmocka_unit_test(the_tokens_of_a_step_are_those_of_the_newest),
         cmocka_unit_test(settings_are_stored_to_the_letter),
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
         cmocka_unit_test(the_segment_of_a_killed_trainer_is_known_to_have_crashed),

@@ -39,12 +39,12 @@ double label_progress(const struct run_info *run)
 
 double label_eta(const struct run_info *run)
 {
-    if (run->status != RUN_RUNNING || run->steps <= 0 || run->tokens <= 0 || run->total_steps < run->steps)
-        return NAN;
-    if (!(run->tokens_per_sec > 0) || isinf(run->tokens_per_sec)) return NAN;
-    double done = accumulation_sum(run->accumulation_plan, run->steps),
-           left = accumulation_sum(run->accumulation_plan, run->total_steps) - done;
-    return left * ((double)run->tokens / done) / run->tokens_per_sec;
+    if (run->status != RUN_RUNNING || run->steps <= 0 || run->total_steps < run->steps) return NAN;
+    if (!(run->tokens_per_sec > 0) || isinf(run->tokens_per_sec) || !(run->step_tokens > 0)) return NAN;
+    const char *plan = run->accumulation_plan;
+    double left = accumulation_sum(plan, run->total_steps) - accumulation_sum(plan, run->steps),
+           micro_batch = run->step_tokens / (double)accumulation_at(plan, run->steps - 1);
+    return left * micro_batch / run->tokens_per_sec;
 }
 
 double label_elapsed(const struct run_info *run, double now)

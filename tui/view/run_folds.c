@@ -181,10 +181,10 @@ static int64_t add_count(int64_t sum, int64_t count)
 
 struct run_info run_folds_info(const struct run_folds *folds, const struct listing *listing, size_t row)
 {
-    enum { LOSS, BEST, SPEED, MEANS };
+    enum { LOSS, BEST, SPEED, STEP, MEANS };
     const size_t *members = &folds->members[folds->begin[row]], count = run_folds_count(folds, row);
     const struct run_info *first = &listing->runs[members[0]], *best = first;
-    double mean[MEANS] = {NAN, NAN, 0};
+    double mean[MEANS] = {NAN, NAN, 0, NAN};
     int counts[MEANS] = {0};
     if (count == 1) return *first;
     struct run_info out = *first;
@@ -208,6 +208,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
         add(&mean[LOSS], &counts[LOSS], run->final_loss, run->loss_recorded);
         add(&mean[BEST], &counts[BEST], run->best_val_loss, run->best_step >= 0);
         add(&mean[SPEED], &counts[SPEED], run->tokens_per_sec, run->tokens_per_sec > 0);
+        add(&mean[STEP], &counts[STEP], run->step_tokens, run->step_tokens > 0);
     }
     bool sweep = run_folds_sweep(folds, listing, row);
     out.final_loss = sweep ? best->final_loss : mean[LOSS];
@@ -215,6 +216,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
     out.best_val_loss = sweep ? best->best_val_loss : mean[BEST];
     out.best_step = sweep ? best->best_step : out.best_step;
     out.tokens_per_sec = mean[SPEED];
+    out.step_tokens = mean[STEP];
     return out;
 }
 

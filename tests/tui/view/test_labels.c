@@ -43,7 +43,7 @@ static void progress_eta_and_time_worked_follow_from_the_row(void **state)
     struct run_info run = {.status = RUN_RUNNING,
                            .steps = 250,
                            .total_steps = 1000,
-                           .tokens = 25000,
+                           .step_tokens = 100,
                            .tokens_per_sec = 500,
                            .heartbeat = 90,
                            .elapsed = 60};
@@ -69,6 +69,9 @@ static void progress_eta_and_time_worked_follow_from_the_row(void **state)
     run.tokens_per_sec = 0;
     assert_true(isnan(label_eta(&run)));
     run.tokens_per_sec = 500;
+    run.step_tokens = NAN;
+    assert_true(isnan(label_eta(&run)));
+    run.step_tokens = 100;
     run.steps = -1;
     assert_true(label_progress(&run) == 0);
     assert_true(isnan(label_eta(&run)));
