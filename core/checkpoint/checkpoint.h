@@ -178,6 +178,10 @@ enum status checkpoint_freeze(const char *folder, struct model *model, const str
  * be loaded; adapters that were trained on another base are an error. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
+/* The same for a new run that trains all of the model: its rotary frequencies may be others than those that
+ * the weights were trained with, so that it learns longer texts. */
+enum status checkpoint_load_first_weights(const char *folder, struct network *network, struct err *err);
+
 /* Reads the trainer's state. */
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);
 

@@ -18,10 +18,11 @@
 
 /* ---- checks ---- */
 
-/* max_seq_len is not compared: no weight depends on it, and a resumed run may raise it. *new_head: the model
- * is a classifier, and the folder holds a language model, which has another head. */
-static enum status check_model(const char *folder, const struct model_config *wanted, bool *new_head,
-                               struct err *err)
+/* max_seq_len is not compared: no weight depends on it, and a resumed run may raise it. `any_rotation`: nor
+ * is how the model rotates. *new_head: the model is a classifier, and the folder holds a language model,
+ * which has another head. */
+static enum status check_model(const char *folder, const struct model_config *wanted, bool any_rotation,
+                               bool *new_head, struct err *err)
 {
     struct model_config saved;
     char path[CHECKPOINT_PATH];
@@ -29,6 +30,7 @@ static enum status check_model(const char *folder, const struct model_config *wa
     if (status) return status;
     *new_head = wanted->num_labels && !saved.num_labels;
     if (*new_head) saved.num_labels = wanted->num_labels;
+    if (any_rotation) saved.rope_base = wanted->rope_base;
 #define NUMBER(field)                                                                                        \
     {                                                                                                        \
 #field, (double)saved.field, (double)wanted->field                                                   \
@@ -54,15 +56,13 @@ static enum status check_model(const char *folder, const struct model_config *wa
                            "none; set model.sliding_window and model.full_attention_layers as in its "
                            "config.json)",
                            folder, model_window(&saved, l), l, model_window(wanted, l));
-    for (int i = 0; i < wanted->head_dim / 2; i++)
-        if (model_rotary_frequency(&saved, i) != model_rotary_frequency(wanted, i) ||
-            model_rotary_scale(&saved) != model_rotary_scale(wanted))
-            return err_set(
-                err, STATUS_USAGE,
-                "%s: was saved with other rotary frequencies than this model's (set model.rope_scaling "
-                "and the other rope keys as in its config.json)",
-                folder);
-    return STATUS_OK;
+    if (any_rotation || model_rotates_alike(&saved, wanted)) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "%s: was saved with other rotary frequencies than this model's (set model.rope_scaling and "
+        "the other rope keys as in its config.json; for adapters with other frequencies, change "
+        "them in the config.json of a copy of their base)",
+        folder);
 }
 
 /* Whether the classes of a saved classifier are those of this one, in the same order. */
@@ -354,13 +354,13 @@ static enum status check_base(const char *folder, const struct safetensors *file
                    folder, hash, model->base.folder, model->base.hash);
 }
 
-enum status checkpoint_open_weights(const char *folder, const struct model *model, struct safetensors *file,
-                                    struct err *err)
+static enum status open_weights(const char *folder, const struct model *model, bool any_rotation,
+                                struct safetensors *file, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     if (!adapter_file_exists(folder)) {
         bool new_head = false;
-        enum status status = check_model(folder, &model->config, &new_head, err);
+        enum status status = check_model(folder, &model->config, any_rotation, &new_head, err);
         if (!status && !new_head) status = check_classes(folder, model, err);
         if (!status) status = safetensors_open_folder(folder, file, err);
         return status ? status : check_weights(file, model, new_head, err);
@@ -372,13 +372,19 @@ enum status checkpoint_open_weights(const char *folder, const struct model *mode
     return status ? status : check_base(folder, file, model, err);
 }
 
-enum status checkpoint_load_weights(const char *folder, struct network *net, struct err *err)
+enum status checkpoint_open_weights(const char *folder, const struct model *model, struct safetensors *file,
+                                    struct err *err)
+{
+    return open_weights(folder, model, false, file, err);
+}
+
+static enum status load_weights(const char *folder, struct network *net, bool any_rotation, struct err *err)
 {
     const struct model *model = net->model;
     struct safetensors file = {0};
     int kind = adapter_file_exists(folder) ? ADAPTERS_KIND : WEIGHTS_KIND;
     enum status status =
-        checkpoint_open_weights(folder, model, &file, err); /* checks all before copying any */
+        open_weights(folder, model, any_rotation, &file, err); /* checks all before copying any */
     for (size_t i = 0; !status && i < model->param_count; i++) {
         const struct param *p = &model->params[i];
         const struct safetensor *t;
@@ -390,6 +396,16 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     if (!status) network_weights_written(net);
     safetensors_close(&file);
     return status;
+}
+
+enum status checkpoint_load_weights(const char *folder, struct network *net, struct err *err)
+{
+    return load_weights(folder, net, false, err);
+}
+
+enum status checkpoint_load_first_weights(const char *folder, struct network *net, struct err *err)
+{
+    return load_weights(folder, net, true, err);
 }
 
 /* Loads the part of a parameter that lies in a slice of the arena, to where `to` has that slice. */

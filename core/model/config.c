@@ -443,7 +443,9 @@ static enum status check_together(const struct config *c, struct err *err)
     if (T > c->model.sizes.max_seq_len)
         return err_set(err, STATUS_USAGE, "train.seq_len = %lld is longer than model.max_seq_len = %d %s", T,
                        c->model.sizes.max_seq_len,
-                       *c->model.from ? "(lower train.seq_len)" : "(raise model.max_seq_len)");
+                       *c->model.from ? "(lower train.seq_len, or raise model.max_seq_len, for example with "
+                                        "model.rope_scaling = yarn)"
+                                      : "(raise model.max_seq_len)");
     if (c->eval.early_stopping_patience > 0 && !evaluates)
         return err_set(err, STATUS_USAGE,
                        "eval.early_stopping_patience = %lld: needs evaluations, so eval.every (or "

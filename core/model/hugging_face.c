@@ -234,8 +234,9 @@ static void read_rope(struct reading *r, const json_t *json, struct model_config
     c->rope_factor = read_real(r, rope, "factor", 1);
     c->rope_low_freq_factor = read_real(r, rope, "low_freq_factor", 1);
     c->rope_high_freq_factor = read_real(r, rope, "high_freq_factor", 4);
-    c->rope_original_len =
-        from_length ? read_size(r, rope, "original_max_position_embeddings", 1, c->max_seq_len) : 8192;
+    c->rope_original_len = c->max_seq_len;
+    if (from_length)
+        c->rope_original_len = read_size(r, rope, "original_max_position_embeddings", 1, c->max_seq_len);
     c->rope_attention_factor = read_attention_factor(r, rope, c->rope_factor);
     c->rope_beta_fast = or_else(read_real(r, rope, "beta_fast", 0), 32);
     c->rope_beta_slow = or_else(read_real(r, rope, "beta_slow", 0), 1);

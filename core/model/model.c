@@ -231,6 +231,14 @@ double model_rotary_frequency(const struct model_config *c, int i)
     return (1 - share) * frequency / c->rope_factor + share * frequency;
 }
 
+bool model_rotates_alike(const struct model_config *a, const struct model_config *b)
+{
+    bool alike = model_rotary_scale(a) == model_rotary_scale(b);
+    for (int i = 0; i < a->head_dim / 2; i++)
+        alike = alike && model_rotary_frequency(a, i) == model_rotary_frequency(b, i);
+    return alike;
+}
+
 /* GROUP_ALIGN: elements of the trainable arena; FROZEN_ALIGN: bytes of the other one. */
 enum { GROUP_ALIGN = 64, FROZEN_ALIGN = 256 };
 

@@ -103,6 +103,8 @@ double model_rotary_frequency(const struct model_config *config, int i);
 
 /* The factor of the rotated queries and keys: 1, or yarn's attention factor. */
 double model_rotary_scale(const struct model_config *config);
+/* Whether two models of one head_dim rotate queries and keys in the same way. */
+bool model_rotates_alike(const struct model_config *a, const struct model_config *b);
 
 /* Places of a layer in which parameters are used, in the order of the forward pass. */
 enum layer_place {

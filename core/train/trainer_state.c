@@ -67,7 +67,9 @@ enum status trainer_load_first_weights(struct trainer *t, struct err *err)
     enum status status = take_companions(t, weights, err);
     if (!status && (!weights || c->lora.rank || t->model.config.num_labels)) /* which a base may lack */
         status = network_initialise(&t->network, (uint64_t)c->train.seed, err);
-    if (!status && weights) status = checkpoint_load_weights(weights, &t->network, err);
+    if (!status && weights)
+        status = c->lora.rank ? checkpoint_load_weights(weights, &t->network, err)
+                              : checkpoint_load_first_weights(weights, &t->network, err);
     if (!status && t->setup.weights && *c->lora.from)
         status = checkpoint_load_weights(c->lora.from, &t->network, err);
     return status;

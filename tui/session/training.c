@@ -13,6 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/adapter_file.h"
+#include "core/model/hugging_face.h"
 #include "kernels/device/cpu.h"
 #include "kernels/device/cpu_threads.h"
 #include "tui/session/configured_corpus.h"
@@ -436,6 +437,8 @@ static void report_weights(struct training_session *s)
     const char *adapters = s->config.lora.from;
     struct adapter_config config;
     struct adapter_base base;
+    struct model_config of_weights;
+    char path[PATH_MAX];
     training_session_event(s, -1, "info", "starts with the weights of %.400s%s%.400s", s->weights,
                            *adapters ? " and the adapters of " : "", adapters);
     if (*adapters && !adapter_file_read(adapters, &config, &base, NULL) && !base.hash)
@@ -444,6 +447,12 @@ static void report_weights(struct training_session *s)
             "the adapters of %.200s name \"%.100s\" as their base, but note no hash of it: "
             "names and shapes fit, whether it is the same model cannot be verified",
             adapters, base.folder);
+    if (!file_format_path(path, sizeof path, NULL, "%s/config.json", s->weights) &&
+        !hugging_face_read_config(path, &of_weights, NULL) &&
+        !model_rotates_alike(&of_weights, &s->config.model.sizes))
+        training_session_event(s, -1, "info",
+                               "the weights were trained with other rotary frequencies than those of this "
+                               "run's model.rope_ keys");
 }
 
 enum status training_start(const struct training_options *options, struct err *err)

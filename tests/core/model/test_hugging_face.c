@@ -54,7 +54,7 @@ TEST_CASE(what_is_written_reads_back_equal)
         config.rope_factor = bits % 3 ? 7.0 / 3 : 1;
         config.rope_low_freq_factor = bits % 3 == 2 ? 0.7 : 1;
         config.rope_high_freq_factor = bits % 3 == 2 ? 3.3 : 4;
-        config.rope_original_len = bits % 3 == 2 ? 77 : 8192;
+        config.rope_original_len = bits % 3 == 2 ? 77 : config.max_seq_len;
         config.rope_beta_fast = 32, config.rope_beta_slow = 1, config.rope_truncate = true;
         if (hugging_face_write_config(&config, NULL, path, &err)) fail_msg("%s", err.text);
         if (hugging_face_read_config(path, &back, &err)) fail_msg("%s", err.text);

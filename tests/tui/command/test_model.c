@@ -327,6 +327,40 @@ static void the_special_tokens_in_config_json_survive_training(void **state)
     }
 }
 
+/* They are no part of the shape of any weight: a model learns longer texts with them. */
+static void a_new_run_may_stretch_the_positions_of_the_weights_it_starts_from(void **state)
+{
+    struct stage *s = *state;
+    static const char evaluated[] =
+        "select count(distinct val_loss) from evals e join runs r on r.id = e.run_id"
+        " where r.name in ('plain', 'child') and e.step = 0";
+    open_base(s);
+    char *folder = stage_path(s, "mine"), *from = kept_format("--model.from=%s", folder),
+         *train = kept_format("--data.train=%s", s->corpus), *out = stage_path(s, "out");
+    process_output("model", "export", "base", "-o", folder, NULL);
+    json_int_t length = json_integer_value(
+        json_object_get(stage_json(content(folder, "config.json")), "max_position_embeddings"));
+    char *longer = kept_format("--model.max_seq_len=%d", 2 * (int)length);
+    for (int i = 0; i < 2; i++)
+        process_run(0, "train", from, train, longer, i ? "--name=child" : "--name=plain",
+                    i ? "--model.rope_scaling=yarn" : "--model.rope_factor=1",
+                    i ? "--model.rope_factor=2" : "--model.rope_factor=1", "--train.seq_len=32",
+                    "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
+                    "--progress=none", NULL);
+    stage_expect(s, evaluated, "2");
+    stage_expect(s, "select count(*) from events where text like '%other rotary frequencies%'", "1");
+    process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL);
+    process_output("model", "export", "child", "-o", out, NULL);
+    json_t *rope = json_object_get(stage_json(content(out, "config.json")), "rope_scaling");
+    assert_string_equal(json_string_value(json_object_get(rope, "rope_type")), "yarn");
+    assert_int_equal(json_integer_value(json_object_get(rope, "original_max_position_embeddings")), length);
+    /* whoever loads adapters rotates as their base says */
+    process_expect_sentence(process_run(2, "train", from, train, "--lora.rank=2",
+                                        "--model.rope_scaling=linear", "--model.rope_factor=2",
+                                        "--train.seq_len=32", "--progress=none", NULL),
+                            "in the config.json of a copy of their base");
+}
+
 static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
 {
     struct stage *s = *state;
@@ -464,6 +498,7 @@ int main(void)
         STAGE_TEST(an_imported_model_goes_by_its_name),
         STAGE_TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
         STAGE_TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
+        STAGE_TEST(a_new_run_may_stretch_the_positions_of_the_weights_it_starts_from),
         STAGE_TEST(the_files_beside_the_weights_survive_training),
         STAGE_TEST(a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files),
         STAGE_TEST(the_special_tokens_in_config_json_survive_training),
