@@ -23,7 +23,7 @@
 # follows them.
 #
 # `prepare` makes the files that the pages find in their folder: my.ini, a model of 50,000 parameters that trains 40 steps
-# in a moment; books/, notes.txt, held-out.txt, hellaswag.jsonl; a Hugging Face checkout; my-model/, which has a chat
+# in a moment; books/, notes.txt, held-out.txt, hellaswag.jsonl, arc.jsonl, mmlu/; a Hugging Face checkout; my-model/, which has a chat
 # template, and chats.jsonl; mails.csv; llm.c's shards.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -39,13 +39,13 @@ unset ANNEAL_HOME XDG_DATA_HOME
 
 # Fills the folder `inputs`, of which every page gets a copy.
 prepare() {
-    mkdir -p inputs/books inputs/shards home && cd inputs || return
+    mkdir -p inputs/books inputs/mmlu inputs/shards home && cd inputs || return
     cp "$root"/tests/fixtures/tokenizer/sample.txt notes.txt
     seq 1 3000 | awk '{ print "In the beginning was the word, and verse " $1 " followed verse " $1 - 1 "." }' >books/genesis.txt
     seq 1 500 | awk '{ print "And the word of line " $1 " was read aloud." }' >books/exodus.txt
     tail -n 200 books/genesis.txt >held-out.txt
     seq 1 60 | awk 'BEGIN { print "text,label" } { print ($1 % 3 ? "See you at lunch " : "You have won prize ") $1 "," ($1 % 3 ? "ham" : "spam") }' >mails.csv
-    printf '{"context": "In the", "choices": [" beginning", " end"], "answer": 0}\n' >hellaswag.jsonl
+    printf '{"context": "In the", "choices": [" beginning", " end"], "answer": 0}\n' | tee hellaswag.jsonl arc.jsonl >mmlu/law.jsonl
     cat >my.ini <<'INI'
 [model]
 vocab_size = 256

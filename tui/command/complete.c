@@ -158,6 +158,7 @@ static const struct source {
     {"SWEEP", {offer_sweeps}, ""},
     {"TAG", {offer_tags}, ""},
     {"FILE", {NULL}, FILES},
+    {"FILES", {NULL}, FILES},
     {"FILE.tok", {NULL}, FILES},
     {"PATH", {NULL}, FILES},
     {"FOLDER", {NULL}, FOLDERS},

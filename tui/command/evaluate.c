@@ -87,7 +87,8 @@ static enum status choose_kind(const struct evaluation *e, const struct evaluati
 static enum status check_options(const struct evaluate_options *o, struct err *err)
 {
     if (!o->data == !o->tasks)
-        return err_set(err, STATUS_USAGE, "needs --data DATA or --tasks FILE%s", o->data ? ", not both" : "");
+        return err_set(err, STATUS_USAGE, "needs --data DATA or --tasks FILES%s",
+                       o->data ? ", not both" : "");
     if (o->tasks && (o->length || o->batches || o->padding >= 0 || o->conversations))
         return err_set(err, STATUS_USAGE,
                        "--seq-len, --batches, --padding and --conversations do not go with --tasks");
@@ -122,8 +123,10 @@ static const struct evaluate_options defaults = {.device = "auto", .step = -1, .
 
 static const struct option_spec options[] = {
     OPTION("data", OPTION_TEXT, AT(data), "DATA", "the text or the tokens to predict"),
-    OPTION("tasks", OPTION_TEXT, AT(tasks), "FILE",
-           "instead of DATA: multiple-choice questions to answer, one JSON object per line"),
+    OPTION(
+        "tasks", OPTION_TEXT, AT(tasks), "FILES",
+        "instead of DATA: multiple-choice questions to answer, one JSON object per line; several files with "
+        "commas between, as a pattern or a folder give a row for each and the mean"),
     OPTION("column", OPTION_TEXT, AT(column), "NAME",
            "of JSONL: the key of the text; of labelled data: the column of the text (default text)"),
     OPTION("label-column", OPTION_TEXT, AT(label_column), "NAME",
@@ -168,7 +171,8 @@ const struct command command_evaluate = COMMAND(
         "                 from\n"
         "  bits per byte  the same per byte of text: comparable between models whose tokens differ in\n"
         "                 length\n\n"
-        "With --tasks FILE it answers multiple-choice questions instead: each line of FILE is a JSON object "
+        "With --tasks FILES it answers multiple-choice questions instead: each line of a file is a JSON "
+        "object "
         "such as {\"context\": \"The sky is\", \"choices\": [\" blue\", \" loud\"], \"answer\": 0}. The "
         "model's "
         "answer is the choice whose tokens are likeliest after the context.\n\n"
@@ -182,5 +186,5 @@ const struct command command_evaluate = COMMAND(
         "Ctrl-C stops and prints what has been measured so far.\n\n"
         "  anneal evaluate latest --best --data held-out.txt\n"
         "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json\n"
-        "  anneal evaluate latest --tasks hellaswag.jsonl\n"
+        "  anneal evaluate latest --tasks hellaswag.jsonl,arc.jsonl\n"
         "  anneal evaluate spam --data mails.csv --label-column label");

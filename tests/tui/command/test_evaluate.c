@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
 #include "tests/tui/command/process.h"
@@ -129,7 +130,7 @@ static void what_does_not_fit_is_a_sentence(void **state)
     char *wide = stage_path(s, "wide.tok");
     stage_write(wide, ids, sizeof ids);
     process_expect_sentence(process_run(2, "evaluate", "mine", NULL),
-                            "anneal: evaluate: needs --data DATA or --tasks FILE");
+                            "anneal: evaluate: needs --data DATA or --tasks FILES");
     process_expect_sentence(process_run(2, "evaluate", "--data=x", NULL), "needs RUN|FOLDER");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--bets", NULL),
                             "did you mean --best?");
@@ -197,6 +198,52 @@ static void questions_about_what_was_learned_are_answered(void **state)
     assert_int_equal(strtol(shortened + strlen("shortened_contexts "), NULL, 10), 1);
 }
 
+static void several_files_of_questions_give_a_row_for_each_and_the_mean(void **state)
+{
+    struct stage *s = *state;
+    static const char *const shares[] = {"accuracy", "accuracy_per_byte", "accuracy_of_guessing"};
+    char questions[1024], row[200];
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    char *folder = stage_path(s, "exams"), *paths[2];
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    json_t *alone[2];
+    for (int i = 0; i < 2; i++) {
+        size_t n = add_question(questions, 0, "the quick", " fox", " zzzz", i);
+        if (i) n = add_question(questions, n, "a lazy", " dog", " qqqqqq", 0);
+        paths[i] = kept_format("%s/%d.jsonl", folder, i);
+        stage_write(paths[i], questions, n);
+        alone[i] = stage_json(process_output("evaluate", "mine", "--tasks", paths[i], "--json", NULL));
+    }
+    char *list = kept_format("%s, %s", paths[0], paths[1]);
+    for (int form = 0; form < 2; form++) { /* a list, a folder */
+        json_t *all =
+            stage_json(process_output("evaluate", "mine", "--tasks", form ? folder : list, "--json", NULL));
+        json_t *files = json_object_get(all, "files");
+        assert_int_equal(json_array_size(files), 2);
+        assert_int_equal(stage_int(all, "questions"), 3);
+        for (int k = 0; k < 3; k++) {
+            double sum = 0;
+            for (size_t i = 0; i < 2; i++) {
+                json_t *file = json_array_get(files, i);
+                assert_string_equal(stage_text(file, "file"), paths[i]);
+                assert_true(stage_real(file, shares[k]) == stage_real(alone[i], shares[k]));
+                sum += stage_real(file, shares[k]);
+            }
+            assert_true(stage_real(all, shares[k]) == sum / 2);
+        }
+        assert_int_equal(stage_int(json_array_get(files, 1), "questions"), 2);
+    }
+    char *page = process_output("evaluate", "mine", "--tasks", list, NULL);
+    for (int i = 0; i < 2; i++) {
+        snprintf(row, sizeof row, "%.*s  ", 180, paths[i]);
+        assert_non_null(strstr(page, row));
+    }
+    assert_non_null(strstr(page, "\n  mean  "));
+    stage_write(paths[1], "\n", 1); /* all are checked before the first question */
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", list, "--progress=none", NULL),
+                            "1.jsonl: has no question");
+}
+
 static void questions_that_cannot_be_answered_are_a_sentence(void **state)
 {
     struct stage *s = *state;
@@ -213,7 +260,7 @@ static void questions_that_cannot_be_answered_are_a_sentence(void **state)
     stage_write(tasks, "\n", 1);
     process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, NULL), "has no question");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--data", s->corpus, NULL),
-                            "needs --data DATA or --tasks FILE, not both");
+                            "needs --data DATA or --tasks FILES, not both");
     static const char *const of_data[] = {"--batches=1", "--seq-len=8", "--padding=0", "--conversations"};
     for (int i = 0; i < 4; i++)
         process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, of_data[i], NULL),
@@ -274,6 +321,7 @@ int main(void)
         STAGE_TEST(ctrl_c_prints_what_is_measured_so_far),
         STAGE_TEST(a_text_shorter_than_a_sequence_is_evaluated_as_it_is),
         STAGE_TEST(questions_about_what_was_learned_are_answered),
+        STAGE_TEST(several_files_of_questions_give_a_row_for_each_and_the_mean),
         STAGE_TEST(questions_that_cannot_be_answered_are_a_sentence),
         STAGE_TEST(what_does_not_fit_is_a_sentence),
         STAGE_TEST(memory_of_a_run_comes_from_where_its_configuration_says),
