@@ -114,11 +114,52 @@ static enum status read_added_token(struct reading *r, json_t *entry, struct add
     return STATUS_OK;
 }
 
-static enum status read_added(struct reading *r, json_t *list)
+static int compare_ids(const void *a, const void *b)
+{
+    json_int_t left = json_integer_value(json_object_get(*(json_t *const *)a, "id")),
+               right = json_integer_value(json_object_get(*(json_t *const *)b, "id"));
+    return (left > right) - (left < right);
+}
+
+/* Hugging Face's tokenizers does not take the ids of added tokens from the file. In the order of these ids, a
+ * token of the vocabulary keeps its id there, and any other gets the next one behind the vocabulary and those
+ * added before. With other ids in the file a model would be trained on other tokens than it is used with. */
+static enum status check_added_ids(struct reading *r, json_t *vocab, json_t *list)
+{
+    size_t count = json_array_size(list);
+    json_int_t size = (json_int_t)json_object_size(vocab), next = size;
+    json_t **entries = arena_alloc_array(&r->scratch, count, sizeof *entries), *known = json_object();
+    enum status status = entries && known ? STATUS_OK : reading_no_memory(r);
+    for (size_t i = 0; !status && i < count; i++) entries[i] = json_array_get(list, i);
+    if (!status) qsort(entries, count, sizeof *entries, compare_ids);
+    for (size_t i = 0; !status && i < count; i++) {
+        json_t *id = json_object_get(entries[i], "id");
+        const char *content = json_string_value(json_object_get(entries[i], "content"));
+        if (!content || !*content) break; /* read_added_token reports it */
+        json_t *other = json_object_get(known, content);
+        if (!other) other = json_object_get(vocab, content);
+        json_int_t expected = other ? json_integer_value(other) : next;
+        if (json_integer_value(id) != expected)
+            status =
+                err_set(r->err, STATUS_CORRUPT,
+                        "%s: added_tokens: \"%.60s\" has the id %lld, but Hugging Face's tokenizers "
+                        "gives it %lld (ids of added tokens leave no gaps: correct it, or add the tokens "
+                        "between)",
+                        r->name, CLEAN_LINE(content), (long long)json_integer_value(id), (long long)expected);
+        else if (json_object_set(known, content, id))
+            status = reading_no_memory(r);
+        if (expected >= size) next = expected + 1;
+    }
+    json_decref(known);
+    return status;
+}
+
+static enum status read_added(struct reading *r, json_t *vocab, json_t *list)
 {
     size_t index;
     json_t *entry;
-    enum status status = STATUS_OK;
+    enum status status = check_added_ids(r, vocab, list);
+    if (status) return status;
     r->bpe.added = arena_alloc_array(&r->bpe.arena, json_array_size(list), sizeof *r->bpe.added);
     if (!r->bpe.added) return reading_no_memory(r);
     r->bpe.added_count = json_array_size(list);
@@ -210,7 +251,7 @@ static enum status read_model(struct reading *r, json_t *model, json_t *added)
     if (added && !json_is_array(added) && !json_is_null(added))
         return reading_corrupt(r, "added_tokens", "is not a list");
     json_t *vocab = json_object_get(model, "vocab");
-    if ((status = read_vocab(r, vocab, added)) || (status = read_added(r, added))) return status;
+    if ((status = read_vocab(r, vocab, added)) || (status = read_added(r, vocab, added))) return status;
     read_unknown(r, model, vocab);
     r->bpe.ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     return read_merges(r, vocab, json_object_get(model, "merges"));

@@ -120,6 +120,50 @@ TEST_CASE(what_is_not_supported_is_named)
     }
 }
 
+/* With the ids that tokenizers 0.23 gives: it ignores those in the file. */
+TEST_CASE(added_tokens_have_the_ids_that_hugging_face_gives_or_are_refused)
+{
+    enum { NONE = -1 };
+    const struct {
+        const char *content[2];
+        int after[2]; /* ids, counted from the size of the vocabulary */
+        int refused;  /* this one is; NONE: none is */
+        int given;    /* the id that Hugging Face gives it, likewise */
+    } cases[] = {
+        {{"<x>", "<y>"}, {0, 1}, NONE, 0}, {{"<x>", "<y>"}, {1, 0}, NONE, 0}, /* in any order */
+        {{"<x>", "<y>"}, {0, 5}, 1, 1},    {{"<x>", "<y>"}, {3, 4}, 0, 0},
+        {{"<x>", "<y>"}, {0, 0}, 1, 1},    {{"<x>", "<x>"}, {0, 1}, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = fixture("gpt2_style.json"), *list = json_array();
+        int size = (int)json_object_size(json_object_get(json_object_get(document, "model"), "vocab"));
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        char words[100];
+        for (int k = 0; k < 2; k++)
+            json_array_append_new(list, json_pack("{s:i, s:s}", "id", size + cases[i].after[k], "content",
+                                                  cases[i].content[k]));
+        json_object_set_new(document, "added_tokens", list);
+        json_object_set_new(document, "post_processor", json_null());
+        enum status status = open_document(document, &tokenizer, &err);
+        if (cases[i].refused == NONE) {
+            struct token_list ids = {0};
+            if (status) fail_msg("%s", err.text);
+            assert_int_equal(tokenizer_encode(tokenizer, "<y>", 3, &ids, &err), STATUS_OK);
+            assert_int_equal(ids.count, 1);
+            assert_int_equal(ids.ids[0], size + cases[i].after[1]);
+            token_list_release(&ids);
+            tokenizer_close(tokenizer);
+            continue;
+        }
+        snprintf(words, sizeof words, "\"%s\" has the id %d, but Hugging Face's tokenizers gives it %d",
+                 cases[i].content[cases[i].refused], size + cases[i].after[cases[i].refused],
+                 size + cases[i].given);
+        assert_int_equal(status, STATUS_CORRUPT);
+        if (!strstr(err.text, words)) fail_msg("\"%s\" does not say \"%s\"", err.text, words);
+    }
+}
+
 TEST_CASE(wrong_merges_are_named)
 {
     static const struct {
@@ -382,6 +426,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_supported_is_named),
+        cmocka_unit_test(added_tokens_have_the_ids_that_hugging_face_gives_or_are_refused),
         cmocka_unit_test(wrong_merges_are_named),
         cmocka_unit_test(what_is_absent_has_its_usual_meaning),
         cmocka_unit_test(merges_may_be_written_either_way),

@@ -388,11 +388,15 @@ TEST_CASE(a_token_outside_the_vocabulary_is_refused)
 {
     char *folder = folder_with("tests/fixtures/tokenizer/qwen_style.json");
     json_t *json = json_load_file("tests/fixtures/tokenizer/qwen_style.json", 0, NULL);
-    json_t *first = json_array_get(json_object_get(json, "added_tokens"), 0);
-    json_object_set_new(first, "id", json_integer(576)); /* the model has 576 rows */
+    json_t *added = json_object_get(json, "added_tokens");
+    char content[16];
+    for (int id = 443; id <= 576; id++) { /* the model has 576 rows */
+        snprintf(content, sizeof content, "<|%d|>", id);
+        json_array_append_new(added, json_pack("{s:i, s:s}", "id", id, "content", content));
+    }
     char *text = json_dumps(json, 0);
     put(folder, "tokenizer.json", text);
-    expect_refused(folder, GGUF_F16, "token 576 (\"<|end|>\") is outside the model's vocabulary of 576");
+    expect_refused(folder, GGUF_F16, "token 576 (\"<|576|>\") is outside the model's vocabulary of 576");
     free(text);
     json_decref(json);
     free(folder);
