@@ -49,6 +49,7 @@ TEST_CASE(csv_and_jsonl_give_the_same_labels_sorted)
     expect_labels("b.csv", "\xEF\xBB\xBFlabel,id,text\r\nx,1,\"two\nlines, \"\"quoted\"\"\"\r\n\r\ny,2,z\r\n",
                   "x|y");
     expect_labels("c.tsv", "text\tlabel\na,b\tx\nc\ty\n", "x|y");
+    expect_labels("q.tsv", "text\tlabel\n\"a\tb\"\tx\nc\t\"\"\"y\"\"\"\n", "\"y\"|x"); /* quotes as in CSV */
     expect_labels("g.csv", "text,label\na,x,\nb,y,,\n", "x|y"); /* commas at the end separate nothing */
     expect_labels("d.jsonl",
                   "{\"text\": \"a\", \"label\": \"x\"}\n\n{\"label\": \"y\", \"text\": \"b\", \"n\": [1]}",
@@ -88,6 +89,7 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
     REFUSED("a.csv", "text;label\na;x\n", "has no \"text\"", "commas between");
     REFUSED("a.csv", "text,label\na,x\nb,\n", "line 3", "label is empty");
     REFUSED("a.csv", "text,label\na,x\nb \"q\" c,y\n", "line 3", "quote");
+    REFUSED("a.tsv", "text\tlabel\na\tx\n\"b\" c\ty\n", "line 3", "quote");
     REFUSED("a.csv", "text,label\na,x\n\"b,y\nc,z\n", "line 3", "not closed");
     REFUSED("a.csv", "text,label\na,x\nb\0c,y\n", "line 3", "NUL");
     REFUSED("a.csv", "text,label\na,x\nb,\xFF\n", "line 3", "UTF-8");
