@@ -32,9 +32,9 @@ enum status conversation_open(struct conversation *c, const char *folder, const 
     enum status status = chat_format_read(folder, path, &format, err);
     if (status == STATUS_NOT_FOUND && !path)
         err_set(err, status,
-                "%s: the model has no chat template (name one with --template FILE, or continue a text with "
-                "`%s generate`)",
-                folder, TEXT_PROGRAM);
+                "%s: the model has no chat template (name one with `%s chat --template FILE`, or continue a "
+                "text with `%s generate` without --chat)",
+                folder, TEXT_PROGRAM, TEXT_PROGRAM);
     if (!status) status = conversation_begin(c, &format, tokenizer, err);
     chat_format_release(&format);
     return status;

@@ -35,14 +35,24 @@ struct options {
     bool best, json, verbose, chat, requests;
 };
 
-/* The prompt in the chat format of the model, as a conversation of one question. */
-static enum status encode_question(struct voice *v, const char *question, struct token_list *out,
-                                   struct err *err)
+/* Encodes a question in the chat format of the model. */
+static enum status encode_question(struct conversation *conversation, const char *question, size_t n,
+                                   struct token_list *out, struct err *err)
+{
+    enum status status = conversation_add(conversation, "user", question, n, err);
+    if (status) return status;
+    status = conversation_encode(conversation, out, err);
+    conversation_remove_last(conversation);
+    return status;
+}
+
+/* The prompt as a conversation of one question. */
+static enum status encode_chat(struct voice *v, const char *question, size_t n, struct token_list *out,
+                               struct err *err)
 {
     struct conversation conversation = {0};
     enum status status = conversation_open(&conversation, v->loaded.words, NULL, v->tokenizer, err);
-    if (!status) status = conversation_add(&conversation, "user", question, strlen(question), err);
-    if (!status) status = conversation_encode(&conversation, out, err);
+    if (!status) status = encode_question(&conversation, question, n, out, err);
     conversation_close(&conversation);
     return status;
 }
@@ -55,7 +65,7 @@ static enum status encode_prompt(struct voice *v, const struct options *o, struc
     int most = v->loaded.model.config.max_seq_len;
     enum status status = prompt_check("the prompt", o->prompt, n, err);
     if (!status)
-        status = o->chat ? encode_question(v, o->prompt, out, err)
+        status = o->chat ? encode_chat(v, o->prompt, n, out, err)
                          : tokenizer_encode_prompt(v->tokenizer, o->prompt, n, out, err);
     if (status) return status;
     if (o->chat && out->count >= (size_t)most)
@@ -171,6 +181,7 @@ enum { BATCH_SLOTS = 8 }; /* texts that are written at the same time */
 struct prompt_file {
     const struct options *options;
     struct file_map map;
+    struct conversation conversation; /* with --chat */
     struct batch_text *texts;
     const char **lines; /* (count) with their lengths, borrowed from the map */
     size_t *lengths, count, capacity, printed, ended;
@@ -188,6 +199,7 @@ static void close_prompts(struct prompt_file *f)
     free(f->texts);
     free(f->lines);
     free(f->lengths);
+    conversation_close(&f->conversation);
     file_map_close(&f->map);
 }
 
@@ -206,7 +218,9 @@ static enum status add_prompt(struct prompt_file *f, const struct voice *v, cons
     f->lengths[f->count++] = n;
     *text = (struct batch_text){0};
     enum status status = prompt_check("the prompt", line, n, err);
-    if (!status) status = tokenizer_encode_prompt(v->tokenizer, line, n, &text->prompt, err);
+    if (!status)
+        status = f->options->chat ? encode_question(&f->conversation, line, n, &text->prompt, err)
+                                  : tokenizer_encode_prompt(v->tokenizer, line, n, &text->prompt, err);
     for (size_t i = 0; !status && i < text->prompt.count; i++)
         if (text->prompt.ids[i] >= (uint32_t)V)
             status = err_set(err, STATUS_USAGE, "token %u is outside the model's vocabulary of %d",
@@ -296,6 +310,8 @@ static enum status generate_batch(struct voice *v, const struct options *o, cons
     struct prompt_file f = {.options = o};
     progress_bar_init(&f.bar, stderr, (enum progress_style)o->progress);
     enum status status = voice_open(v, folder, o->adapter, err);
+    if (!status && o->chat)
+        status = conversation_open(&f.conversation, v->loaded.words, NULL, v->tokenizer, err);
     if (!status) status = read_prompts(&f, v, err);
     int slots = f.count < BATCH_SLOTS ? (int)f.count : BATCH_SLOTS;
     if (!status)
@@ -304,7 +320,7 @@ static enum status generate_batch(struct voice *v, const struct options *o, cons
         .network = &v->loaded.network,
         .tokenizer = v->tokenizer,
         .sampling = sampling_of(&o->sampling),
-        .ending = {.special = &v->special, .stop = o->stop, .max_tokens = o->max_tokens},
+        .ending = {.special = &v->special, .stop = o->stop, .max_tokens = o->max_tokens, .plain = o->chat},
         .texts = f.texts,
         .count = f.count,
         .context = &f,
@@ -410,8 +426,8 @@ static enum status run(const void *options, const struct words *words, struct er
     enum status status = STATUS_OK;
     if (o->batch && o->prompt != default_prompt)
         return err_set(err, STATUS_USAGE, "give --prompt or --batch, not both");
-    if (o->batch && (o->chat || o->requests))
-        return err_set(err, STATUS_USAGE, "--batch takes neither --chat nor --requests");
+    if (o->batch && o->requests)
+        return err_set(err, STATUS_USAGE, "--batch and --requests do not go together (leave one out)");
     interrupt_catch();
     if (o->requests) {
         status = generate_requests(&voice, o, words, err);
@@ -432,8 +448,10 @@ static const struct options defaults = {.prompt = default_prompt,
 
 static const struct option_spec options[] = {
     OPTION("prompt", OPTION_ANY_TEXT, AT(prompt), "TEXT", "the text to continue (default: a new line)"),
-    OPTION("chat", OPTION_FLAG, AT(chat), NULL,
-           "the prompt is a question, which the model answers in its own format (its chat template)"),
+    OPTION(
+        "chat", OPTION_FLAG, AT(chat), NULL,
+        "the prompt, or each line of --batch, is a question, which the model answers in its own format (its "
+        "chat template)"),
     OPTION("batch", OPTION_TEXT, AT(batch), "FILE",
            "continue every line of FILE that is not empty, several at a time; prints one JSON object a line, "
            "in the same order"),

@@ -141,7 +141,7 @@ TEST_CASE(what_is_no_text_or_no_template_is_refused)
     conversation_close(&s.conversation);
     assert_int_equal(conversation_open(&s.conversation, "tests/fixtures/tokenizer", NULL, s.tokenizer, &err),
                      STATUS_NOT_FOUND);
-    assert_non_null(strstr(err.text, "the model has no chat template (name one with --template FILE"));
+    assert_non_null(strstr(err.text, "the model has no chat template (name one with `"));
     close_scene(&s);
 }
 

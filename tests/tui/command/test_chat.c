@@ -79,6 +79,37 @@ static void answers_over_the_cache_are_those_of_a_fresh_prompt(void **state)
     process_close(p);
 }
 
+/* `anneal generate --chat`, too, whether the question is a prompt or a line of a file. */
+static void a_batch_of_questions_has_the_answers_of_one_chat_each(void **state)
+{
+    struct stage *s = *state;
+    static const char *const questions[] = {"the lord", "and <s>", "the quick brown fox"};
+    const char *folder = open_poet(s, "512");
+    char *path = stage_path(s, "questions.txt"), line[64];
+    stage_write(path, "the lord\nand <s>\nthe quick brown fox\n", 37);
+    char *out = process_output("generate", folder, "--chat", "--batch", path, "--temperature=0",
+                               "--max-tokens=24", "--progress=none", NULL);
+    for (int i = 0; i < 3; i++) {
+        json_t *all = stage_json(strsep(&out, "\n")),
+               *one = stage_json(process_output("generate", folder, "--chat", "--prompt", questions[i],
+                                                "--temperature=0", "--max-tokens=24", "--json", NULL));
+        assert_string_equal(stage_text(all, "prompt"), questions[i]);
+        assert_string_equal(stage_text(all, "text"), stage_text(one, "text"));
+        assert_int_equal(stage_int(all, "prompt_tokens"), stage_int(one, "prompt_tokens"));
+        snprintf(line, sizeof line, "%s\n", questions[i]); /* as the template has it */
+        if (i == 1) continue;
+        char *fresh = continued(folder, line, "24"); /* ends with a new line of the page */
+        assert_int_equal(strlen(fresh), strlen(stage_text(one, "text")) + 1);
+        assert_memory_equal(fresh, stage_text(one, "text"), strlen(fresh) - 1);
+    }
+    char *template = kept_format("%s/chat_template.jinja", folder);
+    assert_int_equal(remove(template), 0);
+    process_expect_sentence(process_run(1, "generate", folder, "--chat", "--batch", path, NULL),
+                            "the model has no chat template");
+    process_expect_sentence(process_run(2, "generate", folder, "--requests", "--batch", path, NULL),
+                            "--batch and --requests do not go together");
+}
+
 static void an_answer_ends_at_the_models_own_token(void **state)
 {
     struct stage *s = *state;
@@ -181,9 +212,8 @@ static void what_cannot_be_a_conversation_is_one_sentence(void **state)
     }
     char *own = kept_format("%s/chat_template.jinja", folder);
     remove(own);
-    process_expect_sentence(
-        chat(s, 1, "a", (const char *const[]){"chat", folder, NULL}),
-        "the model has no chat template (name one with --template FILE, or continue a text");
+    process_expect_sentence(chat(s, 1, "a", (const char *const[]){"chat", folder, NULL}),
+                            "chat --template FILE`, or continue a text");
 }
 
 static void ctrl_c_ends_the_answer_and_not_the_program(void **state)
@@ -294,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(answers_over_the_cache_are_those_of_a_fresh_prompt),
+        STAGE_TEST(a_batch_of_questions_has_the_answers_of_one_chat_each),
         STAGE_TEST(an_answer_ends_at_the_models_own_token),
         STAGE_TEST(the_speed_of_each_answer_is_recorded_with_the_run),
         STAGE_TEST(commands_change_the_conversation),
