@@ -1,7 +1,6 @@
 /* See loaded_model.h. Nothing is trained, so all parameters are frozen: held once, without a master copy. */
 #include "tui/session/loaded_model.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

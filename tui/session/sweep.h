@@ -10,7 +10,6 @@
 #define ANNEAL_TUI_SESSION_SWEEP_H
 
 #include "core/base/arena.h"
-#include "core/model/config.h"
 #include "runs/run.h"
 
 enum {

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/text.h"
 #include "runs/listing.h"
 #include "tui/view/picker.h"
 #include "tui/view/run_cells.h"

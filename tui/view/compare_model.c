@@ -2,7 +2,6 @@
 #include "tui/view/compare_model.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

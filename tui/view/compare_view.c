@@ -2,7 +2,6 @@
  * in which they differ and what came of them. A row and its curve have a colour and a digit in common. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"

@@ -1,5 +1,4 @@
 /* The configuration of a run: first the keys that differ from their defaults, then all others; searchable. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -29,11 +29,6 @@ const char *form_value(const struct form *form, size_t field)
     return *form->input[field].text ? form->input[field].text : form->fields[field].fallback;
 }
 
-bool form_changed(const struct form *form, size_t field)
-{
-    return form->was && form->was[field] && strcmp(form_value(form, field), form->was[field]) != 0;
-}
-
 size_t form_find(const struct form *form, const char *key)
 {
     size_t i = 0;
@@ -119,7 +114,8 @@ static void draw_field(const struct form *form, struct grid *grid, struct rect r
     enum { VALUE_W = 40 };
     const struct form_field *field = &form->fields[number];
     const struct input *input = &form->input[number];
-    bool focused = number == form->at, changed = form_changed(form, number);
+    const char *was = form->was ? form->was[number] : NULL;
+    bool focused = number == form->at, changed = was && strcmp(form_value(form, number), was) != 0;
     int x = row.x + 2 + label_w, w = row.w - label_w - 4 < VALUE_W ? row.w - label_w - 4 : VALUE_W;
     struct pen pen = {grid, x, row.y, x + w};
     enum style style = wrong ? STYLE_BAD : *input->text ? STYLE_TEXT : STYLE_DIM;
@@ -142,8 +138,7 @@ static void draw_field(const struct form *form, struct grid *grid, struct rect r
     }
     pen.end = row.x + row.w - 1;
     pen.x++;
-    if (changed && pen.end - pen.x > 5)
-        pen_print(&pen, STYLE_VAL, 0, "was %s", *form->was[number] ? form->was[number] : "-");
+    if (changed && pen.end - pen.x > 5) pen_print(&pen, STYLE_VAL, 0, "was %s", *was ? was : "-");
 }
 
 void form_draw(struct form *form, struct grid *grid, struct rect area, const char *button, size_t wrong)

@@ -31,9 +31,6 @@ const struct form_field *form_at(const struct form *form);
 /* The value of a field: as typed, or the default. */
 const char *form_value(const struct form *form, size_t field);
 
-/* Whether the value differs from that of the run that this one is made from. */
-bool form_changed(const struct form *form, size_t field);
-
 /* The number of the field with this key; `count`: there is none. */
 size_t form_find(const struct form *form, const char *key);
 

@@ -17,12 +17,10 @@
 #include "runs/alike.h"
 #include "runs/annotation.h"
 #include "tui/view/job.h"
-#include "tui/view/labels.h"
 #include "tui/view/launch.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/chart.h"
-#include "tui/widget/layout.h"
 
 enum { LINES_W = 48 }; /* fits "In the beginning (default)" */
 /* NAMED: fits the chart's whole title */

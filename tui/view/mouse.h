@@ -3,8 +3,6 @@
 #ifndef ANNEAL_TUI_MOUSE_H
 #define ANNEAL_TUI_MOUSE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { MOUSE_REPORT_MAX = 32 };

@@ -5,10 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/text.h"
 #include "tui/view/job.h"
 #include "tui/view/workbench.h"
-#include "tui/widget/axis.h"
 #include "tui/widget/rate_curve.h"
 
 struct rate_state {

@@ -1,8 +1,6 @@
 /* See run_model.h. */
 #include "tui/view/run_model.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

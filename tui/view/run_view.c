@@ -2,7 +2,6 @@
  * Works the same on live and ended runs. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tui/view/chart_window.h"

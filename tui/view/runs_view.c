@@ -2,9 +2,7 @@
  * remember. Runs are selected, marked and deleted by id, so that rows may come and go. A deleted run is only
  * hidden until the workbench ends: until then it can be brought back, and nothing is lost if the workbench is
  * killed. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"

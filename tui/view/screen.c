@@ -128,7 +128,9 @@ static void tell(const struct screen *screen, const char *bytes)
     }
 }
 
-void screen_set_palette(struct screen *screen, const char *word)
+/* Chooses the colours: "dark" or "light", "none", or (also NULL) those for the background of the terminal,
+ * which is asked for it; its answer changes them when it comes. */
+static void set_palette(struct screen *screen, const char *word)
 {
     bool dark = word && strcmp(word, "dark") == 0, light = word && strcmp(word, "light") == 0;
     screen->colours = word && strcmp(word, "none") == 0 ? 0 : count_colours();
@@ -514,7 +516,7 @@ static enum status loop(struct session *session, struct err *err)
         give_notice(session);
         if (session->workbench->recolour) {
             const struct settings *settings = &session->workbench->settings;
-            screen_set_palette(session->screen, settings_get(settings, "palette"));
+            set_palette(session->screen, settings_get(settings, "palette"));
             set_mouse(session->screen, !settings_has(settings, "mouse", "off"));
         }
         session->workbench->recolour = false;

@@ -30,9 +30,6 @@ void screen_close(struct screen *screen); /* NULL is harmless */
 
 /* Writes the changed cells. The grid may have any size; the part that fits is shown. */
 void screen_show(struct screen *screen, const struct grid *grid);
-/* Chooses the colours: "dark" or "light", "none", or (also NULL) those for the background of the terminal,
- * which is asked for it; its answer changes them when it comes. */
-void screen_set_palette(struct screen *screen, const char *word);
 /* Forgets the terminal's contents: the next screen_show writes every cell. */
 void screen_forget(struct screen *screen);
 

@@ -10,7 +10,6 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "runs/columns.h"
-#include "runs/run.h"
 #include "tui/view/command_line.h"
 #include "tui/view/keymap.h"
 #include "tui/view/labels.h"

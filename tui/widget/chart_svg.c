@@ -1,7 +1,6 @@
 /* See chart_svg.h. */
 #include "tui/widget/chart_svg.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -38,7 +38,8 @@ enum glyph_level glyph_level_detect(const char *codeset, const char *term)
     return GLYPHS_BRAILLE;
 }
 
-uint32_t glyph_for(enum glyph_level level, uint32_t code_point)
+/* The glyph to show for `code_point`: itself, or a substitute of the same width. */
+static uint32_t glyph_for(enum glyph_level level, uint32_t code_point)
 {
     if (code_point < 0x7F && code_point >= ' ') return code_point;
     if (utf8_is_control(code_point)) return ' ';

@@ -23,9 +23,6 @@ enum glyph_level {
 /* `codeset` as nl_langinfo(CODESET) gives it, `term` as in $TERM (NULL: unknown). */
 enum glyph_level glyph_level_detect(const char *codeset, const char *term);
 
-/* The glyph to show for `code_point`: itself, or a substitute of the same width. */
-uint32_t glyph_for(enum glyph_level level, uint32_t code_point);
-
 /* The next code point of UTF-8 text, advancing *text; 0 at the end. Each invalid byte gives U+FFFD. */
 uint32_t glyph_next(const char **text);
 
