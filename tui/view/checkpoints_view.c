@@ -207,8 +207,7 @@ static void checkpoints_draw(struct workbench *workbench, void *opaque, struct g
     struct pen pen = {grid, 1, 2, grid->w - 1};
     label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
     for (size_t i = 0; i < state->list.count; i++) bytes += state->shown[i]->bytes;
-    pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "Checkpoints");
-    pen.x += 2;
+    pen_word(&pen, STYLE_TEXT, ATTR_BOLD, "Checkpoints");
     pen_print(&pen, STYLE_DIM, 0, "%zu, %s", state->list.count, TEXT_BYTES(bytes));
     if (state->gone)
         pen_print(&pen, STYLE_WARN, 0, "; %zu deleted when you leave, %s brings back", state->gone,

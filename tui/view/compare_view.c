@@ -201,25 +201,20 @@ static void draw_header(const struct compare_state *state, struct grid *grid)
 {
     const struct compare_model *model = &state->model;
     struct pen pen = {grid, 1, 0, grid->w - 1};
-    char place[64] = "";
+    int64_t cursor = state->window.cursor;
     const char *unit;
     double scale = compare_model_scale(model, state->request.axis, &unit);
-    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "compare");
-    pen.x += 2;
+    pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "compare");
     pen_print(&pen, STYLE_TEXT, 0, "%zu run%s", model->run_count, text_plural((int64_t)model->run_count));
     if (model->curve_count < model->run_count)
         pen_print(&pen, STYLE_TEXT, 0, " in %zu curve%s", model->curve_count,
                   text_plural((int64_t)model->curve_count));
     if (model->left_out) pen_print(&pen, STYLE_WARN, 0, ", %zu left out", model->left_out);
     pen.x += 2;
-    if (state->window.cursor >= 0) {
-        if (scale > 0)
-            snprintf(place, sizeof place, "@%s %s", AXIS_TEXT((double)state->window.cursor / scale), unit);
-        else
-            snprintf(place, sizeof place, "@%lld", (long long)state->window.cursor);
-        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s", place);
-        pen.x += 2;
-    }
+    if (cursor >= 0 && scale > 0)
+        pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "@%s %s", AXIS_TEXT((double)cursor / scale), unit);
+    else if (cursor >= 0)
+        pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "@%lld", (long long)cursor);
     if (!comparison_has_same_tokens(&model->comparison))
         pen_print(&pen, STYLE_WARN, 0, "the tokens differ: losses are not comparable");
 }

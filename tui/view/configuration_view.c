@@ -97,14 +97,12 @@ static void configuration_draw(struct workbench *workbench, void *opaque, struct
     struct rect body = {0, 3, grid->w, grid->h - 4 - NOTE}, note = {0, grid->h - 1 - NOTE, grid->w, NOTE};
     struct pen pen = {grid, 1, 2, grid->w - 1};
     label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
-    pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "Configuration");
-    pen.x += 2;
+    pen_word(&pen, STYLE_TEXT, ATTR_BOLD, "Configuration");
     if (state->count)
-        pen_print(&pen, STYLE_DIM, 0, "%zu of %zu keys differ from their defaults", state->differing,
-                  state->count);
+        pen_word(&pen, STYLE_DIM, 0, "%zu of %zu keys differ from their defaults", state->differing,
+                 state->count);
     else
-        pen_print(&pen, STYLE_DIM, 0, "none: the run was imported");
-    pen.x += 2;
+        pen_word(&pen, STYLE_DIM, 0, "none: the run was imported");
     list_draw_letters(workbench, &state->list, &pen);
     size_t end = list_fit(&state->list, body);
     for (size_t i = state->list.scroll; i < end; i++) {

@@ -422,8 +422,7 @@ static void draw_head(struct grid *grid, const struct form_state *state)
     char cost[200];
     struct pen pen = {grid, 1, 0, grid->w - 1}, below = {grid, 1, 1, grid->w - 1};
     bool fits = cost_text(state, cost, sizeof cost);
-    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, state->fork_step >= 0 ? "Fork" : "New run");
-    pen.x += 2;
+    pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, state->fork_step >= 0 ? "Fork" : "New run");
     if (state->fork_step >= 0)
         pen_print(&pen, STYLE_DIM, 0, "of %s from step %" PRId64 "; ", state->parent.name, state->fork_step);
     else if (state->parent.id[0])

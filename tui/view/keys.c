@@ -110,8 +110,7 @@ void keys_draw_hints(struct grid *grid, struct rect row, const struct keymap *ke
         int length = (int)strcspn(word, " ");
         if (pen.x + length + 1 + (int)strlen(key->hint) > pen.end) return;
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%.*s", length, word);
-        pen_print(&pen, STYLE_DIM, 0, " %s", key->hint);
-        pen.x += 2;
+        pen_word(&pen, STYLE_DIM, 0, " %s", key->hint);
     }
 }
 

@@ -118,10 +118,8 @@ static void draw_name(struct grid *grid, struct rect area, const struct run_info
     pen.x += grid_text(grid, pen.x, pen.y, name_w < 20 ? 20 : name_w, STYLE_TEXT, ATTR_BOLD, run->name) + 2;
     grid_put(grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
     pen.x += 2;
-    pen_print(&pen, status.style, ATTR_BOLD, "%s", status.word);
-    pen.x += 2;
-    pen_print(&pen, STYLE_TEXT, 0, "%s %s", run->device, run->precision);
-    pen.x += 2;
+    pen_word(&pen, status.style, ATTR_BOLD, "%s", status.word);
+    pen_word(&pen, STYLE_TEXT, 0, "%s %s", run->device, run->precision);
     label_parameters(run, text, sizeof text);
     if (run->parameters > 0 && pen.x + glyph_text_width(text) < pen.end)
         pen_print(&pen, STYLE_DIM, 0, "%s  ", text);

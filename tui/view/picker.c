@@ -57,10 +57,8 @@ void picker_draw(struct workbench *workbench, void *opaque, struct grid *grid)
     struct picker *picker = opaque;
     enum { NAME_W = 34 };
     struct pen pen = {grid, 1, 0, grid->w - 1};
-    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s", picker->title);
-    pen.x += 2;
-    pen_print(&pen, STYLE_TEXT, 0, "%zu of %zu", picker->chosen, picker->count);
-    pen.x += 2;
+    pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "%s", picker->title);
+    pen_word(&pen, STYLE_TEXT, 0, "%zu of %zu", picker->chosen, picker->count);
     list_draw_letters(workbench, &picker->list, &pen);
     struct rect body = {0, 2, grid->w, grid->h - 3};
     size_t end = list_fit(&picker->list, body);

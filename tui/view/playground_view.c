@@ -282,8 +282,7 @@ static void playground_draw(struct workbench *workbench, void *opaque, struct gr
     bool wide = grid->w >= WIDE;
     struct pen pen = {grid, 1, 0, grid->w - 1};
     struct rect body = {0, 1, grid->w, grid->h - 2}, form = body, texts = body;
-    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "Playground");
-    pen.x += 2;
+    pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "Playground");
     pen_print(&pen, STYLE_DIM, 0, "%s",
               field ? field->hint : "Enter lets the model write; empty fields: the default");
     if (wide) {

@@ -259,13 +259,11 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
     size_t count = listing->count - state->deleted_listed;
     struct pen pen = {grid, 1, 0, grid->w - 1};
     char order[INPUT_MAX + 8];
-    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "anneal");
-    pen.x += 2;
+    pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "anneal");
     bool filter = typing || state->list.letters.text[0];
     if (!filter || grid->w >= 60) { /* else the filter takes the room */
-        pen_print(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", count, text_plural((int64_t)count),
-                  state->live);
-        pen.x += 2;
+        pen_word(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", count, text_plural((int64_t)count),
+                 state->live);
     }
     if (filter) {
         int room = pen.end - pen.x - 14; /* "9999 match" */
@@ -273,13 +271,11 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
         pen.x += input_draw(grid, pen.x, 0, room, &state->list.letters, typing, problem->from,
                             problem->why[0] ? problem->to : 0);
         pen.x += typing ? 1 : 2;
-        pen_print(&pen, STYLE_DIM, 0, "%zu match%s", listing->shown_count,
-                  listing->shown_count == 1 ? "es" : "");
-        pen.x += 2;
+        pen_word(&pen, STYLE_DIM, 0, "%zu match%s", listing->shown_count,
+                 listing->shown_count == 1 ? "es" : "");
     }
     if (state->marked_shown) {
-        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%zu marked", state->marked_shown);
-        pen.x += 2;
+        pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "%zu marked", state->marked_shown);
     }
     snprintf(order, sizeof order, "%s%s", *state->sort ? "by " : "newest first", state->sort);
     if (pen.end - pen.x > glyph_text_width(order)) pen_print_right(&pen, STYLE_DIM, 0, order);

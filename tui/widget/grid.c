@@ -236,6 +236,14 @@ void pen_print(struct pen *pen, enum style style, int attr, const char *format, 
     pen->x += grid_text(pen->grid, pen->x, pen->y, pen->end - pen->x, style, attr, text);
 }
 
+void pen_word(struct pen *pen, enum style style, int attr, const char *format, ...)
+{
+    char text[1024];
+    TEXT_FORMAT(text, format);
+    pen_print(pen, style, attr, "%s", text);
+    pen->x += 2;
+}
+
 void pen_fact(struct pen *pen, const char *label, enum style style, const char *format, ...)
 {
     char value[128];

@@ -117,6 +117,9 @@ struct pen {
 /* Writes as much as fits. */
 void pen_print(struct pen *pen, enum style style, int attr, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same, then leaves two columns. */
+void pen_word(struct pen *pen, enum style style, int attr, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Writes "label value" with a dimmed label, then leaves three columns; nothing unless all of it fits. */
 void pen_fact(struct pen *pen, const char *label, enum style style, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
