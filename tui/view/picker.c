@@ -98,32 +98,6 @@ static void move_selected(struct picker *picker, size_t from, size_t to)
         if (picker->shown[row] == to) picker->list.at = row;
 }
 
-/* A key has changed nothing, leaves the view, has chosen the usual items, or others. */
-enum picked { PICKED_NOTHING, PICKED_BACK, PICKED_USUAL, PICKED_CHANGE };
-
-static enum picked use_key(struct workbench *workbench, struct picker *picker, enum action action,
-                           uint32_t code)
-{
-    size_t at = picker->list.at, item = at < picker->list.count ? picker->shown[at] : picker->count;
-    bool chosen = item < picker->chosen;
-    if (list_key(workbench, &picker->list, action, code)) return PICKED_NOTHING;
-    if (action == ACTION_BACK) return PICKED_BACK;
-    if (action == ACTION_TOGGLE && item < picker->count) {
-        toggle(workbench, picker, item);
-    } else if (action == ACTION_EARLIER && chosen && item > 0) {
-        move_selected(picker, item, item - 1);
-    } else if (action == ACTION_LATER && chosen && item + 1 < picker->chosen) {
-        move_selected(picker, item, item + 1);
-    } else if (action == ACTION_CLEAR) {
-        picker->chosen = 0;
-        picker->choose_usual(picker);
-        return PICKED_USUAL;
-    } else {
-        return PICKED_NOTHING;
-    }
-    return PICKED_CHANGE;
-}
-
 /* Writes the names of the chosen items with commas between, as many as fit. */
 static void write_chosen(const struct picker *picker, char *buf, size_t size)
 {
@@ -150,13 +124,27 @@ bool picker_read(struct workbench *workbench, void *opaque, bool store_changed)
 void picker_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct picker *picker = opaque;
-    char text[PICKER_TEXT_MAX] = "";
-    enum picked picked = use_key(workbench, picker, action, code);
-    if (picked == PICKED_BACK) {
-        workbench_back(workbench); /* the picker is gone */
+    size_t at = picker->list.at, item = at < picker->list.count ? picker->shown[at] : picker->count;
+    bool chosen = item < picker->chosen;
+    char text[PICKER_TEXT_MAX] = ""; /* the usual items */
+    if (list_key(workbench, &picker->list, action, code)) {
+        arrange(picker);
+        return;
+    }
+    if (action == ACTION_TOGGLE && item < picker->count) {
+        toggle(workbench, picker, item);
+    } else if (action == ACTION_EARLIER && chosen && item > 0) {
+        move_selected(picker, item, item - 1);
+    } else if (action == ACTION_LATER && chosen && item + 1 < picker->chosen) {
+        move_selected(picker, item, item + 1);
+    } else if (action == ACTION_CLEAR) {
+        picker->chosen = 0;
+        picker->choose_usual(picker);
+    } else {
+        if (action == ACTION_BACK) workbench_back(workbench); /* the picker is gone */
         return;
     }
     arrange(picker);
-    if (picked == PICKED_CHANGE) write_chosen(picker, text, sizeof text);
-    if (picked) settings_set(&workbench->settings, picker->setting, text);
+    if (action != ACTION_CLEAR) write_chosen(picker, text, sizeof text);
+    settings_set(&workbench->settings, picker->setting, text);
 }
