@@ -196,9 +196,7 @@ static const struct config_row *row_of(const struct form_state *state, const cha
 /* A name that no run has: "base-2", or of a fork "base-fork". */
 static void propose_name(struct workbench *workbench, const struct form_state *state, struct input *input)
 {
-    struct arena arena = {0};
-    struct run_info *runs;
-    size_t count = 0;
+    struct run_info other;
     char stem[RUN_NAME_MAX], name[RUN_NAME_MAX + 24];
     snprintf(stem, sizeof stem, "%.*s", (int)utf8_cut(state->parent.name, RUN_NAME_CLEAN_MAX - 12),
              state->parent.name);
@@ -206,15 +204,12 @@ static void propose_name(struct workbench *workbench, const struct form_state *s
     bool fork = state->fork_step >= 0,
          again = !fork && end && end[1] && !end[1 + strspn(end + 1, "0123456789")];
     if (again) *end = '\0'; /* base-2 gives base-3 */
-    if (run_list(workbench->store, &arena, &runs, &count, NULL)) count = 0;
-    for (int n = fork ? 1 : 2;; n++) {
-        size_t i = 0;
+    bool taken = true;
+    for (int n = fork ? 1 : 2; taken; n++) {
         snprintf(name, sizeof name, fork ? n > 1 ? "%s-fork-%d" : "%s-fork" : "%s-%d", stem, n);
-        while (i < count && strcmp(runs[i].name, name) != 0) i++;
-        if (i == count) break;
+        taken = !run_find_named(workbench->store, name, &other, NULL);
     }
     input_set(input, name);
-    arena_release(&arena);
 }
 
 /* Sets a field to what it begins with: that of the parent, or the default. A fork keeps the parent's value
@@ -507,21 +502,17 @@ static void start(struct workbench *workbench, struct form_state *state)
 static void find_rate(struct workbench *workbench, const struct form_state *state)
 {
     struct words words = {0};
-    size_t size;
-    char *lines = NULL;
-    FILE *out = open_memstream(&lines, &size);
-    add_word(&words, "lr-find", NULL);
+    const char *lines = "lr-find";
     add_word(&words, "output", "-");
     add_word(&words, "progress", "plain");
     add_run(state, &words);
-    for (size_t i = 0; out && i < words.count; i++) fprintf(out, i ? "\n%s" : "%s", words.of[i]);
-    bool whole = out && !fclose(out);
-    arena_release(&words.arena);
-    if (whole)
+    for (size_t i = 0; lines && i < words.count; i++)
+        lines = arena_printf(&words.arena, "%s\n%s", lines, words.of[i]);
+    if (lines)
         workbench_push(workbench, &rate_view, lines);
     else
         (void)workbench_did(workbench, err_no_memory(&workbench->err, "a command"));
-    free(lines);
+    arena_release(&words.arena);
 }
 
 /* Puts the rate that was found into its field. */

@@ -26,13 +26,7 @@ bool rate_curve_add(struct rate_curve *curve, double rate, double loss)
     curve->sum = DECAY * curve->sum + (1 - DECAY) * loss;
     curve->rate[k] = rate;
     curve->smooth[k] = curve->sum / (1 - pow(DECAY, k + 1));
-    curve->points[k] = (struct series_point){.first_step = place,
-                                             .last_step = place,
-                                             .min = loss,
-                                             .max = loss,
-                                             .mean = loss,
-                                             .last = loss,
-                                             .count = 1};
+    curve->points[k] = series_point_of(place, loss);
     if (curve->smooth[k] < curve->smooth[curve->lowest] || k <= RATES_WARMING) curve->lowest = k;
     curve->count++;
     return curve->smooth[k] <= 1.2 * curve->smooth[0];
