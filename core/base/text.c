@@ -92,6 +92,17 @@ const char *text_plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
+void text_add(char *buf, size_t size, const char *between, const char *format, ...)
+{
+    size_t used = strlen(buf);
+    va_list arguments;
+    used += (size_t)snprintf(buf + used, size - used, "%s", used ? between : "");
+    if (used >= size) return;
+    va_start(arguments, format);
+    vsnprintf(buf + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
 char *text_format_count(double count, char *buf, size_t size)
 {
     static const char unit[] = "\0kMBT";

@@ -33,6 +33,10 @@ char *text_format_number(uint64_t number, char *buf, size_t size);
 /* "" for 1, else "s": "1 token", "0 tokens". */
 const char *text_plural(int64_t count);
 
+/* Appends to the text in `buf`, after `between` unless that text is empty; cuts off what does not fit. */
+void text_add(char *buf, size_t size, const char *between, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Quotes a word for a shell: unchanged, or in single quotes. Cut if it does not fit. Returns buf. */
 char *text_quote(const char *word, char *buf, size_t size);
 

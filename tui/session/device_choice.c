@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/network/plan.h"
 #include "kernels/device/cuda_plugin.h"
 
@@ -116,12 +117,11 @@ static enum status check_precision(const struct device_choice *choice, enum prec
 enum status device_choice_settle_precision(struct device_choice *choice, enum precision_choice *precision,
                                            struct err *err)
 {
-    size_t n = strlen(choice->why);
     enum status status = check_precision(choice, *precision, err);
     if (status != STATUS_USAGE || strcmp(choice->wish, "auto") != 0 || choice->backend != cpu_backend())
         return status;
-    snprintf(choice->why + n, sizeof choice->why - n, "%sin %s instead of %s", n ? "; " : "",
-             precision_name(choice->info.best), precision_choice_word(*precision));
+    text_add(choice->why, sizeof choice->why, "; ", "in %s instead of %s", precision_name(choice->info.best),
+             precision_choice_word(*precision));
     *precision = CHOOSE_BEST;
     return STATUS_OK;
 }

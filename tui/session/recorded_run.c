@@ -242,13 +242,6 @@ bool recorded_run_of(const char *folder, char id[RUN_ID_MAX])
     return true;
 }
 
-static void name_imports(struct err *err)
-{
-    size_t n = strlen(err->text);
-    snprintf(err->text + n, sizeof err->text - n,
-             ", and no imported model of this name (`%s model list` lists those)", TEXT_PROGRAM);
-}
-
 enum status model_choice_find(const struct model_choice *c, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err)
 {
@@ -277,7 +270,8 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
         else if (status == STATUS_NOT_FOUND && strchr(c->source, '/'))
             err_set(err, status, "%s: there is no such folder", c->source);
         else if (status == STATUS_NOT_FOUND && err && strcmp(c->source, "latest") != 0)
-            name_imports(err);
+            text_add(err->text, sizeof err->text, ", ",
+                     "and no imported model of this name (`%s model list` lists those)", TEXT_PROGRAM);
     }
     if (allocator) *allocator = run.config.memory.allocator;
     store_close(store);

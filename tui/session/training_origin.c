@@ -157,18 +157,15 @@ enum status training_recall_orders(struct training_session *s, struct err *err)
 static void describe_changes(const char *before, const char *after, char *buf, size_t size)
 {
     char section[64] = "";
-    size_t used = 0;
     buf[0] = '\0';
     while (*after) {
         size_t n = strcspn(after, "\n"), m = strcspn(before, "\n");
         size_t key = strcspn(before, "=") + 2;
         if (*after == '[') snprintf(section, sizeof section, "%.*s", (int)n - 2, after + 1);
-        if ((n != m || memcmp(before, after, n) != 0) && key < m && used < size)
-            used += (size_t)snprintf(buf + used, size - used, "%s%s.%.*s (was %.*s)", used ? ", " : "",
-                                     section, (int)n, after, (int)(m - key), before + key);
-        if (!m && n && *after != '[' && used < size)
-            used += (size_t)snprintf(buf + used, size - used, "%s%s.%.*s", used ? ", " : "", section, (int)n,
-                                     after);
+        if ((n != m || memcmp(before, after, n) != 0) && key < m)
+            text_add(buf, size, ", ", "%s.%.*s (was %.*s)", section, (int)n, after, (int)(m - key),
+                     before + key);
+        if (!m && n && *after != '[') text_add(buf, size, ", ", "%s.%.*s", section, (int)n, after);
         after += n + (after[n] == '\n');
         before += m + (before[m] == '\n');
     }

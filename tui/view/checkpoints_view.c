@@ -286,9 +286,9 @@ static void mark(struct workbench *workbench, struct checkpoints_state *state, i
 static void prompt(struct workbench *workbench, const struct checkpoints_state *state, const struct saved *at)
 {
     char argument[2 * RUN_ID_MAX + 64];
-    int n = snprintf(argument, sizeof argument, "%s %" PRId64, state->run.id, at->step);
+    snprintf(argument, sizeof argument, "%s %" PRId64, state->run.id, at->step);
     if (state->marked >= 0 && state->marked != at->step)
-        snprintf(argument + n, sizeof argument - (size_t)n, "\n%s %" PRId64, state->run.id, state->marked);
+        text_add(argument, sizeof argument, "\n", "%s %" PRId64, state->run.id, state->marked);
     workbench_push(workbench, &playground_view, argument);
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 static const char blanks[] = " \t";
 
 /* The commands that take an argument: the view gets it as the answer to its prompt (K_ENTERED). */
@@ -58,7 +60,7 @@ bool command_line_find(enum key_context context, const char *line, struct typed_
 {
     char typed[COMMAND_NAME_MAX], name[COMMAND_NAME_MAX], fitting[160] = "";
     const char *argument = split(line, typed);
-    size_t found = 0, used = 0;
+    size_t found = 0;
     why[0] = '\0';
     if (!*typed) return false;
     if (strcmp(typed, "q") == 0 || strcmp(typed, "quit") == 0) strcpy(typed, "leave"); /* as elsewhere */
@@ -72,8 +74,7 @@ bool command_line_find(enum key_context context, const char *line, struct typed_
         }
         *out = (struct typed_command){&keys[i], argument};
         if (exact) return true;
-        if (used < sizeof fitting)
-            used += (size_t)snprintf(fitting + used, sizeof fitting - used, "%s%s", found ? ", " : "", name);
+        text_add(fitting, sizeof fitting, ", ", "%s", name);
         found++;
     }
     if (found == 1) return true;
@@ -130,7 +131,6 @@ char *command_line_describe(const struct keymap *keymap, enum key_context contex
     const char *names[KEY_COUNT];
     const char *rest = split(line, typed);
     struct typed_command command;
-    size_t used = 0;
     if (command_line_find(context, line, &command, buf, size)) {
         const struct argument *argument = argument_of(command.key->action);
         const char *label = keymap->of[command.key - keys].label;
@@ -143,9 +143,8 @@ char *command_line_describe(const struct keymap *keymap, enum key_context contex
     size_t count = list_names(context, without, text, names), fitting = 0;
     for (size_t i = 0; i < count; i++) {
         if (strncmp(names[i], typed, strlen(typed)) != 0) continue;
-        if (used < size)
-            used += (size_t)snprintf(buf + used, size - used, "%s%s", fitting ? " " : "", names[i]);
-        fitting++;
+        if (!fitting++) buf[0] = '\0'; /* else it says why there is none */
+        text_add(buf, size, " ", "%s", names[i]);
     }
     return buf;
 }

@@ -401,14 +401,11 @@ static bool cost_text(const struct form_state *state, char *buf, size_t size)
     if (!state->estimated && state->job.failed) job_last_line(&state->job, buf, size);
     if (!state->estimated) return !state->job.failed;
     bool fits = e->bytes <= e->room;
-    size_t n =
-        (size_t)snprintf(buf, size, "%s%s of %s on %s", fits ? "" : "does not fit: ", TEXT_BYTES(e->bytes),
-                         TEXT_BYTES(e->room), e->device);
-    if (!fits && e->batch > 0 && n < size)
-        n += (size_t)snprintf(buf + n, size - n, "; batches up to %" PRId64 " fit", e->batch);
-    if (!isnan(state->seconds) && n < size)
-        snprintf(buf + n, size - n, ", about %s at the speed of %s", CLOCK_DURATION(state->seconds),
-                 state->like);
+    snprintf(buf, size, "%s%s of %s on %s", fits ? "" : "does not fit: ", TEXT_BYTES(e->bytes),
+             TEXT_BYTES(e->room), e->device);
+    if (!fits && e->batch > 0) text_add(buf, size, "; ", "batches up to %" PRId64 " fit", e->batch);
+    if (!isnan(state->seconds))
+        text_add(buf, size, ", ", "about %s at the speed of %s", CLOCK_DURATION(state->seconds), state->like);
     return fits;
 }
 

@@ -156,7 +156,5 @@ void keymap_read(struct keymap *keymap, const struct settings *settings, char *p
             again = true;
         }
     }
-    size_t used = strlen(problem);
-    if (count > 1 && used < size)
-        snprintf(problem + used, size - used, "; and %zu more line%s", count - 1, count > 2 ? "s" : "");
+    if (count > 1) text_add(problem, size, "; ", "and %zu more line%s", count - 1, count > 2 ? "s" : "");
 }

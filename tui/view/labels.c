@@ -62,12 +62,9 @@ char *label_device(const struct gpu_record *sample, char *buf, size_t size)
                  {sample->power_w, "W"},
                  {sample->temperature_c, "C"},
                  {sample->sm_clock_mhz, "MHz"}};
-    size_t used = 0;
     buf[0] = '\0';
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && used < size; i++)
-        if (!isnan(parts[i].value))
-            used += (size_t)snprintf(buf + used, size - used, "%s%.0f %s", used ? ", " : "", parts[i].value,
-                                     parts[i].unit);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!isnan(parts[i].value)) text_add(buf, size, ", ", "%.0f %s", parts[i].value, parts[i].unit);
     return buf;
 }
 

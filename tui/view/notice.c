@@ -61,8 +61,7 @@ bool notice_look(struct notice *notice, struct store *store, char *text, size_t 
         remember(notice, runs, count);
     }
     arena_release(&arena);
-    size_t used = news > 1 ? strlen(text) : size;
-    if (used < size) snprintf(text + used, size - used, ", and %zu more", news - 1);
+    if (news > 1) text_add(text, size, ", ", "and %zu more", news - 1);
     return news > 0;
 }
 

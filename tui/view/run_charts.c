@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 /* The quantities with a look of their own, in the order in which they are shown at first. All others are
  * measures. */
 static const struct kind {
@@ -109,8 +111,8 @@ void run_chart_remember(struct settings *settings, const struct quantity *quanti
 {
     char key[QUANTITY_NAME_MAX + 8], words[32];
     format_key(quantity, key);
-    int n = snprintf(words, sizeof words, "%s", log ? "log" : "");
-    if (decay > 0) snprintf(words + n, sizeof words - (size_t)n, "%s%g", n ? " " : "", decay);
+    snprintf(words, sizeof words, "%s", log ? "log" : "");
+    if (decay > 0) text_add(words, sizeof words, " ", "%g", decay);
     settings_set(settings, key, words);
 }
 

@@ -224,7 +224,6 @@ struct field_value run_folds_value(const struct run_folds *folds, const struct l
                                    size_t row, char buf[FOLDS_TEXT_MAX])
 {
     const size_t *members = &folds->members[folds->begin[row]], count = run_folds_count(folds, row);
-    size_t n = 0;
     struct field_value out = *listing_value(listing, column, members[0]);
     int known = 0;
     const char *last = NULL;
@@ -239,8 +238,7 @@ struct field_value run_folds_value(const struct run_folds *folds, const struct l
         add(&mean, &known, value->number, true);
         if (!value->text || (last && strcmp(last, value->text) == 0)) continue;
         last = value->text;
-        if (n < FOLDS_TEXT_MAX)
-            n += (size_t)snprintf(buf + n, FOLDS_TEXT_MAX - n, "%s%s", n ? ", " : "", value->text);
+        text_add(buf, FOLDS_TEXT_MAX, ", ", "%s", value->text);
     }
     out.number = mean;
     out.text = *buf ? buf : NULL;

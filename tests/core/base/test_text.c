@@ -134,6 +134,19 @@ TEST_CASE(a_line_has_no_breaks)
     arena_release(&arena);
 }
 
+TEST_CASE(texts_are_added_as_far_as_there_is_room)
+{
+    char buf[12] = "";
+    text_add(buf, sizeof buf, ", ", "%d W", 7);
+    assert_string_equal(buf, "7 W");
+    text_add(buf, sizeof buf, ", ", "%s", "9 C");
+    assert_string_equal(buf, "7 W, 9 C");
+    text_add(buf, sizeof buf, ", ", "%s", "5 MHz");
+    assert_string_equal(buf, "7 W, 9 C, 5");
+    text_add(buf, sizeof buf, ", ", "%s", "1 %");
+    assert_string_equal(buf, "7 W, 9 C, 5");
+}
+
 TEST_CASE(a_word_is_quoted_where_a_shell_needs_it)
 {
     char quoted[64], small[10];
@@ -183,6 +196,7 @@ int main(void)
         cmocka_unit_test(a_character_cut_at_the_end_is_left_out),
         cmocka_unit_test(any_bytes_become_utf8_that_fits),
         cmocka_unit_test(a_line_has_no_breaks),
+        cmocka_unit_test(texts_are_added_as_far_as_there_is_room),
         cmocka_unit_test(a_word_is_quoted_where_a_shell_needs_it),
         cmocka_unit_test(the_program_is_named_as_it_was_called),
         cmocka_unit_test(a_plain_name_is_safe_in_any_folder),
