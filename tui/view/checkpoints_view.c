@@ -245,16 +245,14 @@ static void resume(struct workbench *workbench, struct checkpoints_state *state,
 static void delete (struct workbench *workbench, struct checkpoints_state *state, const struct saved *at,
                     bool confirmed)
 {
-    char question[200];
     if (label_is_live(state->run.status)) {
         workbench_say(workbench, "%s is training: stop it before deleting its checkpoints", state->run.name);
     } else if (!confirmed) {
-        snprintf(question, sizeof question, "Delete the checkpoint of step %" PRId64 "%s, %s?", at->step,
-                 at->best                ? ", the best"
-                 : at == state->shown[0] ? ", from which the run would be resumed"
-                                         : "",
-                 TEXT_BYTES(at->bytes));
-        workbench_ask(workbench, ACTION_DELETE, question);
+        workbench_ask(workbench, ACTION_DELETE, "Delete the checkpoint of step %" PRId64 "%s, %s?", at->step,
+                      at->best                ? ", the best"
+                      : at == state->shown[0] ? ", from which the run would be resumed"
+                                              : "",
+                      TEXT_BYTES(at->bytes));
     } else {
         state->saved[at - state->saved].deleted = true;
         workbench_say(workbench, "step %" PRId64 " is deleted when you leave; %s brings it back", at->step,
@@ -325,7 +323,7 @@ static void ask_export(struct workbench *workbench, const struct checkpoints_sta
 {
     char path[INPUT_MAX];
     snprintf(path, sizeof path, "%s-step-%" PRId64, state->run.name, step);
-    workbench_prompt(workbench, ACTION_EXPORT, "export to a folder, or FILE.gguf TYPE:", path);
+    workbench_prompt(workbench, ACTION_EXPORT, path, "export to a folder, or FILE.gguf TYPE:");
 }
 
 /* Evaluates on the text that the user names; first that of the run's own configuration. */
@@ -347,7 +345,7 @@ static void evaluate(struct workbench *workbench, const struct checkpoints_state
         data = run_params_get(params, count, "data.val");
         if (!data || !*data) data = run_params_get(params, count, "data.train");
     }
-    workbench_prompt(workbench, ACTION_EVALUATE, "evaluate on the text or data:", data ? data : "");
+    workbench_prompt(workbench, ACTION_EVALUATE, data ? data : "", "evaluate on the text or data:");
     arena_release(&arena);
 }
 

@@ -272,7 +272,7 @@ static void choose_target(struct workbench *workbench, struct compare_state *sta
     double number = NAN;
     if (!entered) {
         if (!isnan(state->request.target)) text_format_double(state->request.target, text, sizeof text);
-        workbench_prompt(workbench, ACTION_TARGET, state->request.look.title, text);
+        workbench_prompt(workbench, ACTION_TARGET, text, "%s", state->request.look.title);
         return;
     }
     if (workbench->answer.text[0] &&

@@ -47,7 +47,7 @@ static size_t count_dependents(struct workbench *workbench, const struct run_inf
 static bool delete_runs(struct workbench *workbench, const struct run_info *const *runs, size_t count,
                         bool confirmed)
 {
-    char words[WORDS_MAX], others[48] = "", question[WORDS_MAX + 112];
+    char words[WORDS_MAX], others[48] = "";
     size_t needing;
     struct run_lock lock;
     words_of(runs, count, words);
@@ -69,9 +69,8 @@ static bool delete_runs(struct workbench *workbench, const struct run_info *cons
         if ((needing = count_dependents(workbench, runs, count)))
             snprintf(others, sizeof others, " %zu other run%s may need %s.", needing,
                      text_plural((int64_t)needing), count == 1 ? "it" : "them");
-        snprintf(question, sizeof question, "Delete %s with %s history and checkpoints?%s", words,
-                 count == 1 ? "its" : "their", others);
-        workbench_ask(workbench, ACTION_DELETE, question);
+        workbench_ask(workbench, ACTION_DELETE, "Delete %s with %s history and checkpoints?%s", words,
+                      count == 1 ? "its" : "their", others);
     }
     return confirmed;
 }
@@ -109,21 +108,16 @@ static bool archive(struct workbench *workbench, const struct run_info *const *r
 static void prompt(struct workbench *workbench, const struct run_info *const *runs, size_t count,
                    enum action action)
 {
-    char words[WORDS_MAX], label[WORDS_MAX + 32];
+    char words[WORDS_MAX];
     words_of(runs, count, words);
     if (count > 1)
-        snprintf(label, sizeof label, "tags of %s, such as +new -old:", words);
+        workbench_prompt(workbench, action, "", "tags of %s, such as +new -old:", words);
+    else if (action == ACTION_TAGS)
+        workbench_prompt(workbench, action, runs[0]->tags, "tags of %s:", words);
+    else if (action == ACTION_NOTE)
+        workbench_prompt(workbench, action, runs[0]->note, "note of %s:", words);
     else
-        snprintf(label, sizeof label, "%s of %s:",
-                 action == ACTION_TAGS   ? "tags"
-                 : action == ACTION_NOTE ? "note"
-                                         : "name",
-                 words);
-    workbench_prompt(workbench, action, label,
-                     count > 1               ? ""
-                     : action == ACTION_TAGS ? runs[0]->tags
-                     : action == ACTION_NOTE ? runs[0]->note
-                                             : runs[0]->name);
+        workbench_prompt(workbench, action, runs[0]->name, "name of %s:", words);
 }
 
 bool run_change(struct workbench *workbench, const struct run_info *const *runs, size_t count,

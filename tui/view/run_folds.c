@@ -127,7 +127,7 @@ bool run_folds_key(struct workbench *workbench, const struct run_folds *folds, s
 {
     bool fold = !folds->on;
     if (action == ACTION_FOLD_KEYS && code != K_ENTERED) {
-        workbench_prompt(workbench, action, "fold runs that differ only in", folds->keys);
+        workbench_prompt(workbench, action, folds->keys, "fold runs that differ only in");
         return true;
     }
     if (action != ACTION_FOLD_RUNS && action != ACTION_FOLD_KEYS) return false;

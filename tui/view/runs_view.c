@@ -354,7 +354,7 @@ static void sort_by(struct workbench *workbench, struct runs_state *state, bool 
 {
     char old[INPUT_MAX];
     if (!entered) {
-        workbench_prompt(workbench, ACTION_SORT_BY, "sort by", state->sort);
+        workbench_prompt(workbench, ACTION_SORT_BY, state->sort, "sort by");
         return;
     }
     memcpy(old, state->sort, sizeof old);

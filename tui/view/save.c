@@ -22,8 +22,8 @@ static void ask(struct workbench *workbench, const struct chart *chart, const st
     snprintf(name, sizeof name, "%.60s-%.60s.svg", stem, chart->title);
     for (char *c = name; *c; c++)
         if (isspace((unsigned char)*c) || *c == '/') *c = '_';
-    workbench_prompt(workbench, ACTION_SAVE,
-                     comparison ? "save as .svg, .csv or .md" : "save as .svg or .csv", name);
+    workbench_prompt(workbench, ACTION_SAVE, name,
+                     comparison ? "save as .svg, .csv or .md" : "save as .svg or .csv");
 }
 
 /* The numbers of a trace as the chart shows them, such as perplexity for a loss; false: memory is short. */

@@ -53,10 +53,8 @@ int64_t workbench_order(struct workbench *workbench, const struct run_info *run,
         {ACTION_SAMPLE, ORDER_SAMPLE, "write a sample"},
         {ACTION_TRACE, ORDER_TRACE, "write a trace of its next step"},
     };
-    char what[RUN_NAME_MAX + 64];
     if (action == ACTION_STOP && label_is_live(run->status) && !confirmed) {
-        snprintf(what, sizeof what, "Stop %s? It writes a checkpoint first.", run->name);
-        workbench_ask(workbench, ACTION_STOP, what);
+        workbench_ask(workbench, ACTION_STOP, "Stop %s? It writes a checkpoint first.", run->name);
         return 0;
     }
     if (action == ACTION_PAUSE && run->status == RUN_PAUSED)
@@ -85,10 +83,11 @@ static bool read_lr_factor(struct workbench *workbench, const struct run_info *r
 int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, enum action action,
                            uint32_t code)
 {
-    char text[RUN_NAME_MAX + 120], *end;
+    char what[64], *end;
     double now, factor;
     bool live = label_is_live(run->status);
     if (!read_lr_factor(workbench, run, &now)) return 0;
+    factor = action == ACTION_LR ? now : action == ACTION_LR_HIGHER ? now * 2 : now / 2;
     if (action == ACTION_LR && code == K_ENTERED) {
         factor = strtod(workbench->answer.text, &end);
         if (end == workbench->answer.text || *end || !(factor >= 0 && factor <= LR_FACTOR_MAX)) {
@@ -99,24 +98,17 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
             workbench->prompted = ACTION_LR; /* to be typed on */
             return 0;
         }
-    } else {
-        factor = action == ACTION_LR ? now : action == ACTION_LR_HIGHER ? now * 2 : now / 2;
-        snprintf(text, sizeof text,
-                 action == ACTION_LR          ? "factor of the scheduled learning rate of %s:"
-                 : action == ACTION_LR_HIGHER ? "Double the learning rate of %s from its next step on?"
-                                              : "Halve the learning rate of %s from its next step on?",
-                 run->name);
-        if (live && action == ACTION_LR) {
-            workbench_prompt(workbench, ACTION_LR, text, AXIS_TEXT(now));
-            return 0;
-        }
-        if (live && code != K_CONFIRMED) {
-            workbench_ask(workbench, action, text);
-            return 0;
-        }
+    } else if (live && action == ACTION_LR) {
+        workbench_prompt(workbench, ACTION_LR, AXIS_TEXT(now),
+                         "factor of the scheduled learning rate of %s:", run->name);
+        return 0;
+    } else if (live && code != K_CONFIRMED) {
+        workbench_ask(workbench, action, "%s the learning rate of %s from its next step on?",
+                      action == ACTION_LR_HIGHER ? "Double" : "Halve", run->name);
+        return 0;
     }
-    snprintf(text, sizeof text, "multiply its scheduled learning rate by %g", factor);
-    return order(workbench, run, ORDER_LR_FACTOR, factor, text);
+    snprintf(what, sizeof what, "multiply its scheduled learning rate by %g", factor);
+    return order(workbench, run, ORDER_LR_FACTOR, factor, what);
 }
 
 void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed)
@@ -124,13 +116,9 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
     bool done = run->total_steps > 0 && run->steps >= run->total_steps;
     uint64_t planned = run->total_steps < 0 ? 0 : (uint64_t)run->total_steps,
              steps = run->steps < 0 ? 0 : (uint64_t)run->steps;
-    char question[RUN_NAME_MAX + 120], total[64];
+    char total[64];
     const char *arguments[] = {"resume", run->id, LAUNCH_PROGRESS, done ? total : NULL, NULL};
     snprintf(total, sizeof total, "--train.total_steps=%" PRIu64, 2 * planned);
-    snprintf(question, sizeof question,
-             done ? "%s has done its %s steps. Train it further, to %s?"
-                  : "Resume %s from its newest checkpoint? It ended after %s of %s steps.",
-             run->name, TEXT_NUMBER(done ? planned : steps), TEXT_NUMBER(done ? 2 * planned : planned));
     if (run->status == RUN_PAUSED)
         workbench_say(workbench, "%s is paused: %s lets it continue", run->name,
                       WORKBENCH_KEY(workbench, ACTION_PAUSE));
@@ -140,7 +128,11 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
         workbench_say(workbench, "%s is still being resumed: try again once it is training",
                       workbench->resuming.resumed);
     else if (!confirmed)
-        workbench_ask(workbench, ACTION_RESUME, question);
+        workbench_ask(workbench, ACTION_RESUME,
+                      done ? "%s has done its %s steps. Train it further, to %s?"
+                           : "Resume %s from its newest checkpoint? It ended after %s of %s steps.",
+                      run->name, TEXT_NUMBER(done ? planned : steps),
+                      TEXT_NUMBER(done ? 2 * planned : planned));
     else if (workbench_did(workbench, launch_start(&workbench->resuming, store_home(workbench->store),
                                                    arguments, run, &workbench->err)))
         workbench_say(workbench, "resuming %s", run->name);

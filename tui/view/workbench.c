@@ -223,7 +223,7 @@ static void act(struct workbench *workbench, enum action action, uint32_t code);
 
 static void open_command_line(struct workbench *workbench)
 {
-    workbench_prompt(workbench, ACTION_COMMAND, ":", "");
+    workbench_prompt(workbench, ACTION_COMMAND, "", ":");
     workbench->command_at = 0;
 }
 
@@ -293,7 +293,7 @@ static void prompt_key(struct workbench *workbench, uint32_t code)
 /* Asks for one of the words of `action` and makes it the setting of that name. */
 static void choose(struct workbench *workbench, enum action action, uint32_t code)
 {
-    char name[COMMAND_NAME_MAX], label[80];
+    char name[COMMAND_NAME_MAX];
     const char *words = command_line_words(action), *now, *at = words;
     const char *typed = workbench->answer.text;
     size_t n = strlen(typed);
@@ -314,8 +314,7 @@ static void choose(struct workbench *workbench, enum action action, uint32_t cod
         return;
     }
     now = settings_get(&workbench->settings, name);
-    snprintf(label, sizeof label, "%s (%s):", name, words);
-    workbench_prompt(workbench, action, label, now ? now : "");
+    workbench_prompt(workbench, action, now ? now : "", "%s (%s):", name, words);
 }
 
 /* Turns the mouse off, or on again. */
@@ -580,19 +579,23 @@ char *workbench_key_name(const struct workbench *workbench, enum action action, 
     return key_word(&workbench->keymap, top_ops(workbench)->context, action, buf);
 }
 
-void workbench_ask(struct workbench *workbench, enum action action, const char *question)
+void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
 {
+    char question[sizeof workbench->message];
+    TEXT_FORMAT(question, format);
     workbench_say(workbench, "%s  (%s: yes; any other key: no)", question,
                   key_word(&workbench->keymap, CONTEXT_CONFIRM, ACTION_YES, (char[KEY_NAME_MAX]){0}));
     workbench->message_style = STYLE_WARN;
     workbench->asked = action;
 }
 
-void workbench_prompt(struct workbench *workbench, enum action action, const char *label, const char *text)
+void workbench_prompt(struct workbench *workbench, enum action action, const char *text, const char *format,
+                      ...)
 {
-    char line[INPUT_MAX];
+    char line[INPUT_MAX], label[256];
     clean_line(line, sizeof line, text);
     input_set(&workbench->answer, line);
+    TEXT_FORMAT(label, format);
     snprintf(workbench->label, sizeof workbench->label, "%.*s", (int)utf8_cut(label, strnlen(label, 79)),
              label);
     workbench->prompted = action;

@@ -221,9 +221,12 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
 void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed);
 
 /* Asks a yes/no question about `action` in the last row. */
-void workbench_ask(struct workbench *workbench, enum action action, const char *question);
+void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Asks for a line of text about `action` in the last row, with `text` to begin with. Esc gives none. */
-void workbench_prompt(struct workbench *workbench, enum action action, const char *label, const char *text);
+/* Asks for a line of text about `action` in the last row, with `text` to begin with, after the label that
+ * `format` gives. Esc gives none. */
+void workbench_prompt(struct workbench *workbench, enum action action, const char *text, const char *format,
+                      ...) __attribute__((format(printf, 4, 5)));
 
 #endif
