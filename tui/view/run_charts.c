@@ -116,17 +116,21 @@ void run_chart_remember(struct settings *settings, const struct quantity *quanti
     settings_set(settings, key, words);
 }
 
+bool run_config_says(const char *config, const char *section, const char *line)
+{
+    char head[32], wanted[64];
+    snprintf(head, sizeof head, "[%s]\n", section);
+    snprintf(wanted, sizeof wanted, "\n%s", line);
+    const char *begin = config ? strstr(config, head) : NULL, *found = begin ? strstr(begin, wanted) : NULL,
+               *next = begin ? strstr(begin, "\n[") : NULL;
+    return found && (!next || found < next) && strchr("\n", found[strlen(wanted)]);
+}
+
 const char *run_charts_kind(const char *config)
 {
-    static const char *const words[] = {"labels", "instructions"};
-    const char *data = config ? strstr(config, "[data]") : NULL;
-    const char *format = data ? strstr(data, "\nformat = ") : NULL;
-    for (size_t i = 0; format && i < sizeof words / sizeof *words; i++) {
-        size_t n = strlen(words[i]);
-        const char *word = format + strlen("\nformat = ");
-        if (strncmp(word, words[i], n) == 0 && (word[n] == '\n' || word[n] == '\0')) return words[i];
-    }
-    return "text";
+    return run_config_says(config, "data", "format = labels")         ? "labels"
+           : run_config_says(config, "data", "format = instructions") ? "instructions"
+                                                                      : "text";
 }
 
 enum status run_charts_list(struct store *store, const char *run_id, const char *config, struct arena *arena,

@@ -42,8 +42,10 @@ enum status run_charts_list(struct store *store, const char *run_id, const char 
 size_t run_charts_choose(const struct quantity *all, size_t count, const char *names, size_t *which,
                          size_t most);
 
-/* "text", "labels" or "instructions": the run trains on these, and that tells which measures it has.
- * `config`: INI text; NULL: none. */
+/* Whether a configuration (INI text; NULL: none) has a line, such as "early = true", in a section. */
+bool run_config_says(const char *config, const char *section, const char *line);
+
+/* "text", "labels" or "instructions": the run trains on these, and that tells which measures it has. */
 const char *run_charts_kind(const char *config);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "tui/view/labels.h"
 #include "tui/view/memory_view.h"
+#include "tui/view/run_charts.h"
 #include "tui/widget/axis.h"
 
 /* Whether the history has the value: an import may not. NaN in training counts as recorded. */
@@ -20,11 +21,7 @@ static bool is_recorded(const struct run_model *model, enum metric metric, doubl
 /* Whether the configuration evaluates the untrained model before the first step. */
 static bool evaluates_first(const char *config)
 {
-    const char *begin = config ? strstr(config, "[eval]\n") : NULL,
-               *end = begin ? strstr(begin, "\n\n") : NULL;
-    const char *early = begin ? strstr(begin, "\nearly = true\n") : NULL;
-    const char *never = begin ? strstr(begin, "\nevery = 0\n") : NULL;
-    return early && (!end || early < end) && (!never || (end && never > end));
+    return run_config_says(config, "eval", "early = true") && !run_config_says(config, "eval", "every = 0");
 }
 
 /* Draws the numbers before the first step. */
@@ -124,7 +121,7 @@ int panel_draw_sample(struct grid *grid, struct rect area, const struct run_mode
                            : model->history.sample_count > 1 ? "  (Up: older)"
                                                              : "";
         snprintf(detail, sizeof detail, "@%" PRId64 "%s", sample->step, more);
-        bool answers = model->config && strstr(model->config, "\nformat = instructions\n");
+        bool answers = strcmp(run_charts_kind(model->config), "instructions") == 0;
         snprintf(text, sizeof text, "%s%s%s", sample->prompt, answers ? "\n" : "", sample->text);
     }
     grid_title(grid, &area, "sample", detail);
