@@ -93,49 +93,137 @@ void run_stamps_release(struct run_stamps *stamps)
     *stamps = (struct run_stamps){0};
 }
 
-/* ---- columns ---- */
+/* ---- cells ---- */
 
-/* How the columns with a look of their own are drawn. */
-enum look {
-    LOOK_PLAIN,
-    LOOK_STATUS,
-    LOOK_NAME,
-    LOOK_PROGRESS,
-    LOOK_LOSS,
-    LOOK_BEST,
-    LOOK_SPEED,
-    LOOK_TIME,
-    LOOK_CURVE
-};
-
-static const struct {
-    const char *field;
-    enum look look;
-    struct table_column column;
-} looks[] = {
-    {"status", LOOK_STATUS, {"status", 12, 12, 0, false}},
-    {"name", LOOK_NAME, {"name", 12, 40, 0, false}},
-    {"progress", LOOK_PROGRESS, {"progress", 10, 36, 2, false}},
-    {"loss", LOOK_LOSS, {"loss", 6, 7, 1, true}},
-    {"best", LOOK_BEST, {"best", 6, 16, 3, true}},
-    {"tok/s", LOOK_SPEED, {"tok/s", 6, 7, 5, true}},
-    {"time", LOOK_TIME, {"time", 8, 13, 4, true}},
-    {"curve", LOOK_CURVE, {"curve", 8, 48, 6, false}},
-};
-enum { LOOKS = sizeof looks / sizeof *looks };
-
-static int look_of(const struct field *field)
+static void draw_progress(struct pen pen, const struct run_cell *cell)
 {
-    for (int i = 0; i < LOOKS; i++)
-        if (strcmp(looks[i].field, field->name) == 0) return i;
-    return -1;
+    enum { PERCENT = 5, STEPS = 12 };
+    const struct run_info *run = cell->run;
+    double fraction = label_progress(run);
+    bool steps = pen.end - pen.x >= 28;
+    int gauge = pen.end - pen.x - PERCENT - (steps ? STEPS : 0);
+    char text[48];
+    gauge_draw(pen.grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
+    pen.x += gauge;
+    if (isnan(fraction))
+        pen_print(&pen, STYLE_DIM, 0, "   ?%%");
+    else
+        pen_print(&pen, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
+    snprintf(text, sizeof text, "%s/%s", TEXT_COUNT(run->steps > 0 ? run->steps : 0),
+             TEXT_COUNT(run->total_steps));
+    if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);
 }
+
+/* A run whose newest loss is no number has diverged, whatever its trainer does. */
+static void draw_status(struct pen pen, const struct run_cell *cell)
+{
+    struct status_label status = label_status(cell->run->status);
+    if (cell->run->loss_recorded && !isfinite(cell->run->final_loss))
+        status = (struct status_label){'!', "diverged", STYLE_BAD};
+    grid_put(pen.grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
+    pen.x += 2;
+    pen_print(&pen, status.style, 0, "%s", status.word);
+}
+
+static void draw_name(struct pen pen, const struct run_cell *cell)
+{
+    int stamp_w = glyph_text_width(cell->stamp), name_w = pen.end - pen.x - (stamp_w ? stamp_w + 1 : 0);
+    pen.x += grid_text(pen.grid, pen.x, pen.y, name_w, STYLE_TEXT, ATTR_BOLD, cell->run->name) + 1;
+    pen_print(&pen, STYLE_DIM, 0, "%s", cell->stamp);
+}
+
+static void draw_loss(struct pen pen, const struct run_cell *cell)
+{
+    double loss = cell->run->final_loss;
+    if (cell->run->loss_recorded)
+        pen_print_right(&pen, isfinite(loss) ? STYLE_TEXT : STYLE_BAD, 0, AXIS_TEXT(loss));
+    else
+        pen_print_right(&pen, STYLE_DIM, 0, "--");
+}
+
+static void draw_best(struct pen pen, const struct run_cell *cell)
+{
+    const struct run_info *run = cell->run;
+    bool any = run->best_step >= 0, wide = pen.end - pen.x >= 15;
+    char text[64] = "--";
+    if (any) axis_format(run->best_val_loss, text, sizeof text);
+    if (any && wide && !*run->best_metric) text_add(text, sizeof text, " ", "@%-6" PRId64, run->best_step);
+    pen_print_right(&pen, any ? STYLE_BEST : STYLE_DIM, 0, text);
+}
+
+static void draw_speed(struct pen pen, const struct run_cell *cell)
+{
+    double speed = cell->run->tokens_per_sec;
+    pen_print_right(&pen, label_is_live(cell->run->status) ? STYLE_SPEED : STYLE_DIM, 0,
+                    speed > 0 ? TEXT_COUNT(speed) : "--");
+}
+
+/* The time left, or how long ago the run ended. */
+static void draw_time(struct pen pen, const struct run_cell *cell)
+{
+    const struct run_info *run = cell->run;
+    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
+    char text[64] = "--";
+    if (!isnan(eta))
+        snprintf(text, sizeof text, pen.end - pen.x >= 12 ? "ETA %s" : "%s", CLOCK_DURATION(eta));
+    else if (run->status != RUN_PAUSED)
+        label_age(since > 0 ? since : run->created_at, cell->now, text, sizeof text);
+    pen_print_right(&pen, isnan(eta) ? STYLE_DIM : STYLE_TEXT, 0, text);
+}
+
+static void draw_curve(struct pen pen, const struct run_cell *cell)
+{
+    const struct series *curve = cell->curve;
+    if (curve)
+        sparkline_draw(pen.grid, pen.x, pen.y, pen.end - pen.x, STYLE_TRAIN, curve->points, curve->count);
+}
+
+static void draw_plain(struct pen pen, const struct run_cell *cell)
+{
+    const struct field *field = cell->field;
+    const struct field_value *value = cell->value;
+    char text[RUN_NOTE_MAX];
+    bool bad = value->known && !value->text && !isfinite(value->number);
+    enum style style = !value->known ? STYLE_DIM : bad ? STYLE_BAD : STYLE_TEXT;
+    field_show(field, value, text, sizeof text);
+    if (field->unit == UNIT_TEXT || field->unit == UNIT_WORDS || field->unit == UNIT_TIME)
+        pen_print(&pen, style, 0, "%s", text);
+    else
+        pen_print_right(&pen, style, 0, *text ? text : "--");
+}
+
+/* The columns with a look of their own. */
+static const struct look {
+    void (*draw)(struct pen pen, const struct run_cell *cell);
+    struct table_column column; /* its title is the name of the field */
+} looks[] = {
+    {draw_status, {"status", 12, 12, 0, false}},     {draw_name, {"name", 12, 40, 0, false}},
+    {draw_progress, {"progress", 10, 36, 2, false}}, {draw_loss, {"loss", 6, 7, 1, true}},
+    {draw_best, {"best", 6, 16, 3, true}},           {draw_speed, {"tok/s", 6, 7, 5, true}},
+    {draw_time, {"time", 8, 13, 4, true}},           {draw_curve, {"curve", 8, 48, 6, false}},
+};
+
+/* NULL: it has none. */
+static const struct look *look_of(const struct field *field)
+{
+    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
+        if (strcmp(looks[i].column.title, field->name) == 0) return &looks[i];
+    return NULL;
+}
+
+void run_cell_draw(struct pen pen, const struct run_cell *cell)
+{
+    const struct look *look = look_of(cell->field);
+    (look ? look->draw : draw_plain)(pen, cell);
+}
+
+/* ---- columns ---- */
 
 /* Title, least and greatest width, rank and alignment of a column for this field. */
 static struct table_column column_of(const struct field *field, int place)
 {
-    int look = look_of(field);
-    if (look >= 0) return looks[look].column;
+    const struct look *look = look_of(field);
+    if (look) return look->column;
     const char *dot = strrchr(field->name, '.');
     bool text = field->unit == UNIT_TEXT || field->unit == UNIT_WORDS, time = field->unit == UNIT_TIME;
     /* a key keeps its last part, which tells the most where there is little room */
@@ -172,105 +260,4 @@ void run_cells_fit(const struct listing *listing, const struct run_stamps *stamp
             columns[c].min = least;
     }
     table_fit(columns, listing->column_count, width, gap, widths);
-}
-
-/* ---- cells ---- */
-
-static void draw_progress(struct pen pen, const struct run_info *run)
-{
-    enum { PERCENT = 5, STEPS = 12 };
-    double fraction = label_progress(run);
-    bool steps = pen.end - pen.x >= 28;
-    int gauge = pen.end - pen.x - PERCENT - (steps ? STEPS : 0);
-    char text[48];
-    gauge_draw(pen.grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
-    pen.x += gauge;
-    if (isnan(fraction))
-        pen_print(&pen, STYLE_DIM, 0, "   ?%%");
-    else
-        pen_print(&pen, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
-    snprintf(text, sizeof text, "%s/%s", TEXT_COUNT(run->steps > 0 ? run->steps : 0),
-             TEXT_COUNT(run->total_steps));
-    if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);
-}
-
-/* A run whose newest loss is no number has diverged, whatever its trainer does. */
-static void draw_status(struct pen pen, const struct run_info *run)
-{
-    struct status_label status = label_status(run->status);
-    bool diverged = run->loss_recorded && !isfinite(run->final_loss);
-    grid_put(pen.grid, pen.x, pen.y, diverged ? '!' : status.symbol, diverged ? STYLE_BAD : status.style,
-             ATTR_BOLD);
-    pen.x += 2;
-    pen_print(&pen, diverged ? STYLE_BAD : status.style, 0, "%s", diverged ? "diverged" : status.word);
-}
-
-static void draw_name(struct pen pen, const struct run_info *run, const char *stamp)
-{
-    int stamp_w = glyph_text_width(stamp);
-    pen.x += grid_text(pen.grid, pen.x, pen.y, pen.end - pen.x - (stamp_w ? stamp_w + 1 : 0), STYLE_TEXT,
-                       ATTR_BOLD, run->name) +
-             1;
-    pen_print(&pen, STYLE_DIM, 0, "%s", stamp);
-}
-
-/* Formats a number that has a look of its own and returns its style. The time is the time left, or how long
- * ago the run ended. */
-static enum style number_text(enum look look, const struct run_info *run, int w, double now, char *buf,
-                              size_t size)
-{
-    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
-    snprintf(buf, size, "--");
-    if (look == LOOK_TIME && !isnan(eta)) {
-        snprintf(buf, size, w >= 12 ? "ETA %s" : "%s", CLOCK_DURATION(eta));
-        return STYLE_TEXT;
-    }
-    if (look == LOOK_TIME && run->status != RUN_PAUSED)
-        label_age(since > 0 ? since : run->created_at, now, buf, size);
-    if (look == LOOK_LOSS && run->loss_recorded) {
-        axis_format(run->final_loss, buf, size);
-        return isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD;
-    }
-    if (look == LOOK_BEST && run->best_step >= 0) {
-        axis_format(run->best_val_loss, buf, size);
-        if (w >= 15 && !*run->best_metric)
-            snprintf(buf, size, "%s @%-6" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
-        return STYLE_BEST;
-    }
-    if (look == LOOK_SPEED && run->tokens_per_sec > 0) text_format_count(run->tokens_per_sec, buf, size);
-    return look == LOOK_SPEED && label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM;
-}
-
-static void draw_plain(struct pen pen, const struct field *field, const struct field_value *value)
-{
-    char text[RUN_NOTE_MAX];
-    bool bad = value->known && !value->text && !isfinite(value->number);
-    enum style style = !value->known ? STYLE_DIM : bad ? STYLE_BAD : STYLE_TEXT;
-    field_show(field, value, text, sizeof text);
-    if (field->unit == UNIT_TEXT || field->unit == UNIT_WORDS || field->unit == UNIT_TIME)
-        pen_print(&pen, style, 0, "%s", text);
-    else
-        pen_print_right(&pen, style, 0, *text ? text : "--");
-}
-
-void run_cell_draw(struct pen pen, const struct field *field, const struct field_value *value,
-                   const struct run_info *run, const char *stamp, const struct series *curve, double now)
-{
-    char text[64];
-    int at = look_of(field), w = pen.end - pen.x;
-    enum look look = at < 0 ? LOOK_PLAIN : looks[at].look;
-    if (look == LOOK_PLAIN) {
-        draw_plain(pen, field, value);
-    } else if (look == LOOK_STATUS) {
-        draw_status(pen, run);
-    } else if (look == LOOK_NAME) {
-        draw_name(pen, run, stamp);
-    } else if (look == LOOK_PROGRESS) {
-        draw_progress(pen, run);
-    } else if (look == LOOK_CURVE) {
-        if (curve) sparkline_draw(pen.grid, pen.x, pen.y, w, STYLE_TRAIN, curve->points, curve->count);
-    } else {
-        enum style style = number_text(look, run, w, now, text, sizeof text);
-        pen_print_right(&pen, style, 0, text);
-    }
 }

@@ -46,8 +46,14 @@ void run_stamps_release(struct run_stamps *stamps);
 void run_cells_fit(const struct listing *listing, const struct run_stamps *stamps, int width, int gap,
                    struct table_column columns[LISTING_COLUMNS_MAX], int widths[LISTING_COLUMNS_MAX]);
 
-/* Draws a cell; `stamp` distinguishes runs of one name ("": there is none other). */
-void run_cell_draw(struct pen pen, const struct field *field, const struct field_value *value,
-                   const struct run_info *run, const char *stamp, const struct series *curve, double now);
+struct run_cell {
+    const struct field *field;
+    const struct field_value *value;
+    const struct run_info *run;
+    const char *stamp;          /* distinguishes runs of one name; "": there is none other */
+    const struct series *curve; /* NULL: none */
+    double now;                 /* Unix seconds */
+};
+void run_cell_draw(struct pen pen, const struct run_cell *cell);
 
 #endif

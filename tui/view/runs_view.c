@@ -238,17 +238,18 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
         memcpy(stamp, state->stamps.of[number], sizeof stamp);
     for (int c = 0, x = 1; c < listing->column_count; c++) {
         const struct field *field = &listing->fields[c].field;
-        const struct series *curve = NULL;
+        struct run_cell cell = {.field = field, .run = &run, .stamp = stamp, .now = workbench->now};
         struct pen pen = {grid, x, y, x + widths[c]};
         if (!widths[c]) continue;
         x = pen.end + column_gap(grid);
         if (field->made == MADE_CURVE) {
             workbench->err.status = STATUS_OK;
-            curve = run_curve(&state->curves, workbench->store, first, &workbench->err);
-            if (!curve && first->steps > 0) workbench_did(workbench, workbench->err.status);
+            cell.curve = run_curve(&state->curves, workbench->store, first, &workbench->err);
+            if (!cell.curve && first->steps > 0) workbench_did(workbench, workbench->err.status);
         }
         struct field_value value = run_folds_value(&state->folds, listing, c, row, text);
-        run_cell_draw(pen, field, &value, &run, stamp, curve, workbench->now);
+        cell.value = &value;
+        run_cell_draw(pen, &cell);
     }
 }
 
