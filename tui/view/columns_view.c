@@ -1,7 +1,7 @@
 /* The columns of the list of runs: all fields that there are. */
-#include <stdio.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "runs/listing.h"
 #include "tui/view/picker.h"
 #include "tui/view/run_cells.h"
@@ -50,12 +50,9 @@ static void add(struct columns_state *state, const char *name)
  * so that they can be taken away. */
 static void choose(struct columns_state *state, const char *columns, bool listing)
 {
-    char text[PICKER_TEXT_MAX], *rest = text;
-    snprintf(text, sizeof text, "%s", columns);
-    for (int i = 0; rest && i < LISTING_COLUMNS_MAX; i++) {
-        const char *name = strsep(&rest, ",");
+    char name[FIELD_NAME_MAX];
+    for (int i = 0; i < LISTING_COLUMNS_MAX && text_next_name(&columns, name, sizeof name); i++) {
         struct field field;
-        name += strspn(name, " ");
         if (listing) add(state, name);
         const struct field *listed = field_find(name, &field) ? find(state, &field) : NULL;
         if (listed) picker_choose(&state->picker, picker_find(&state->picker, listed->name));

@@ -72,22 +72,15 @@ bool keys_move(enum action action, size_t *at, size_t count, size_t page)
 bool keys_scroll(enum action action, struct pager *pager)
 {
     int page = pager->rows > 1 ? pager->rows - 1 : 1;
-    switch (action) {
-    case ACTION_UP:
-    case ACTION_DOWN:
+    if (action == ACTION_UP || action == ACTION_DOWN)
         pager_scroll(pager, action == ACTION_UP ? -1 : 1);
-        return true;
-    case ACTION_PAGE_UP:
-    case ACTION_PAGE_DOWN:
+    else if (action == ACTION_PAGE_UP || action == ACTION_PAGE_DOWN)
         pager_scroll(pager, action == ACTION_PAGE_UP ? -page : page);
-        return true;
-    case ACTION_FIRST:
-    case ACTION_LAST:
+    else if (action == ACTION_FIRST || action == ACTION_LAST)
         pager_go(pager, action == ACTION_LAST);
-        return true;
-    default:
+    else
         return false;
-    }
+    return true;
 }
 
 /* --- hints --- */

@@ -11,13 +11,6 @@
 
 const char *const notice_words[] = {"off", "bell", "osc9", "osc777", NULL};
 
-static const struct run_info *find(const struct run_info *runs, size_t count, const char *id)
-{
-    size_t i = 0;
-    while (i < count && strcmp(runs[i].id, id) != 0) i++;
-    return i < count ? &runs[i] : NULL;
-}
-
 static bool is_diverged(const struct run_info *run)
 {
     return run->loss_recorded && !isfinite(run->final_loss);
@@ -49,14 +42,13 @@ static void remember(struct notice *notice, const struct run_info *runs, size_t 
 bool notice_look(struct notice *notice, struct store *store, char *text, size_t size)
 {
     struct arena arena = {0};
-    struct run_info *runs, ended;
+    struct run_info *runs, now;
     size_t count, news = 0;
     if (run_list_begun(store, &arena, &runs, &count, NULL) == STATUS_OK) {
         for (size_t i = 0; i < notice->count; i++) {
-            const struct run_info *now = find(runs, count, notice->runs[i].id);
-            if (!now && !run_get(store, notice->runs[i].id, &ended, NULL)) now = &ended;
-            const char *what = now ? news_of(&notice->runs[i], now) : NULL;
-            if (what && !news++) snprintf(text, size, "%s: %s", now->name, what);
+            bool there = !run_get(store, notice->runs[i].id, &now, NULL);
+            const char *what = there ? news_of(&notice->runs[i], &now) : NULL;
+            if (what && !news++) snprintf(text, size, "%s: %s", now.name, what);
         }
         remember(notice, runs, count);
     }

@@ -12,23 +12,16 @@ struct output_state {
     struct job job;
 };
 
-/* Appends a word, in quotes where a shell needs them. */
-static void add_to_line(char *line, size_t size, const char *word)
-{
-    size_t n = strlen(line);
-    if (n + 1 >= size) return;
-    line[n++] = ' ';
-    text_quote(word, line + n, size - n);
-}
-
 static enum status output_open(struct workbench *workbench, void *opaque, const char *argument,
                                struct err *err)
 {
     struct output_state *state = opaque;
-    char text[8192], *rest = text;
+    char text[8192], word[8192], *rest = text;
     snprintf(text, sizeof text, "%s", argument);
     snprintf(state->line, sizeof state->line, "anneal");
-    while (rest) add_to_line(state->line, sizeof state->line, strsep(&rest, "\n"));
+    while (rest)
+        text_add(state->line, sizeof state->line, " ", "%s",
+                 text_quote(strsep(&rest, "\n"), word, sizeof word));
     workbench->eager = workbench->working = true;
     return job_start_lines(&state->job, argument, err);
 }

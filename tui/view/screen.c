@@ -171,13 +171,11 @@ static void define_cursor_keys(void)
 /* Restores the terminal; refresh reclaims it. */
 static void suspend(struct screen *screen)
 {
-    static const char next_line[] = "\r\n";
     bool apart = exit_ca_mode != NULL; /* the terminal has an alternate screen for the workbench */
     tell(screen, paste_off);
     if (screen->mouse) tell(screen, mouse_off);
     endwin();
-    if (!apart && write(screen->fd, next_line, sizeof next_line - 1) < 0) { /* ignore the failure */
-    }
+    if (!apart) tell(screen, "\r\n");
 }
 
 void screen_close(struct screen *screen)
