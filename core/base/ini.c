@@ -4,21 +4,14 @@
 #include <ctype.h>
 #include <string.h>
 
-static char *trim(char *text)
-{
-    while (isspace((unsigned char)*text)) text++;
-    size_t n = strlen(text);
-    while (n && isspace((unsigned char)text[n - 1])) n--;
-    text[n] = '\0';
-    return text;
-}
+#include "core/base/text.h"
 
 static void cut_comment(char *line)
 {
     for (char *c = line + 1; *c; c++)
         if (*c == ';' && isspace((unsigned char)c[-1])) {
             *c = '\0';
-            trim(line);
+            text_trim(line);
             return;
         }
 }
@@ -29,14 +22,14 @@ static enum ini_line read_line(struct ini *ini, char *line)
         char *end = strchr(line, ']');
         if (!end || end[1]) return INI_BAD; /* a pair on the same line would be lost */
         *end = '\0';
-        ini->section = trim(line + 1);
+        ini->section = text_trim(line + 1);
         return INI_END;
     }
     char *mark = ini->exact ? strstr(line, " = ") : strpbrk(line, "=:");
     if (!mark) return INI_BAD;
     *mark = '\0';
-    ini->key = trim(line);
-    ini->value = ini->exact ? mark + 3 : trim(mark + 1);
+    ini->key = text_trim(line);
+    ini->value = ini->exact ? mark + 3 : text_trim(mark + 1);
     return INI_PAIR;
 }
 
@@ -48,7 +41,7 @@ enum ini_line ini_next(struct ini *ini)
     while (!found && ini->rest) {
         char *line = strsep(&ini->rest, "\n");
         if (!ini->line++ && strncmp(line, byte_order_mark, 3) == 0) line += 3;
-        if (!ini->exact) line = trim(line);
+        if (!ini->exact) line = text_trim(line);
         if (!*line || (!ini->exact && (*line == ';' || *line == '#'))) continue;
         if (!ini->exact && strchr(line, '\r')) return INI_BAD; /* ends of lines that are none here */
         if (!ini->exact) cut_comment(line);

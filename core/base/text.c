@@ -147,6 +147,15 @@ char *text_program(char *buf, size_t size)
     return text_quote(fits ? called : "anneal", buf, size);
 }
 
+char *text_trim(char *text)
+{
+    while (isspace((unsigned char)*text)) text++;
+    size_t n = strlen(text);
+    while (n && isspace((unsigned char)text[n - 1])) n--;
+    text[n] = '\0';
+    return text;
+}
+
 bool text_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);

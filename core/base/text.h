@@ -46,6 +46,9 @@ char *text_quote(const char *word, char *buf, size_t size);
 char *text_program(char *buf, size_t size);
 #define TEXT_PROGRAM text_program((char[512]){0}, 512)
 
+/* Cuts white space off both ends, in place. Returns where the rest begins. */
+char *text_trim(char *text);
+
 bool text_ends_with(const char *text, const char *end);
 
 /* Parses a number as strtoll/strtod do; false unless the whole word is one. */

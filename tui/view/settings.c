@@ -23,16 +23,6 @@ static bool add_line(struct settings *settings, const char *key, const char *val
     return true;
 }
 
-/* Cuts blanks off both ends, in place. */
-static char *trim(char *text)
-{
-    text += strspn(text, " \t");
-    size_t n = strlen(text);
-    while (n && strchr(" \t\r\n", text[n - 1])) n--;
-    text[n] = '\0';
-    return text;
-}
-
 static void read_line(struct settings *settings, char *line)
 {
     char *equals = strchr(line, '=');
@@ -42,7 +32,7 @@ static void read_line(struct settings *settings, char *line)
         return;
     }
     *equals = '\0';
-    add_line(settings, trim(line), trim(equals + 1));
+    add_line(settings, text_trim(line), text_trim(equals + 1));
 }
 
 static enum status format_path(const char *home, char path[PATH_MAX], struct err *err)
