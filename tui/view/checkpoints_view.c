@@ -205,7 +205,7 @@ static void checkpoints_draw(struct workbench *workbench, void *opaque, struct g
     struct checkpoints_state *state = opaque;
     int64_t bytes = 0;
     struct pen pen = {grid, 1, 2, grid->w - 1};
-    label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
+    label_draw_run(grid, &state->run, workbench->now);
     for (size_t i = 0; i < state->list.count; i++) bytes += state->shown[i]->bytes;
     pen_word(&pen, STYLE_TEXT, ATTR_BOLD, "Checkpoints");
     pen_print(&pen, STYLE_DIM, 0, "%zu, %s", state->list.count, TEXT_BYTES(bytes));

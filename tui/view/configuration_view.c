@@ -96,7 +96,7 @@ static void configuration_draw(struct workbench *workbench, void *opaque, struct
     enum { NOTE = 3 }; /* rows of the note below: a rule and two of text */
     struct rect body = {0, 3, grid->w, grid->h - 4 - NOTE}, note = {0, grid->h - 1 - NOTE, grid->w, NOTE};
     struct pen pen = {grid, 1, 2, grid->w - 1};
-    label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
+    label_draw_run(grid, &state->run, workbench->now);
     pen_word(&pen, STYLE_TEXT, ATTR_BOLD, "Configuration");
     if (state->count)
         pen_word(&pen, STYLE_DIM, 0, "%zu of %zu keys differ from their defaults", state->differing,

@@ -106,14 +106,15 @@ char *label_parameters(const struct run_info *run, char *buf, size_t size)
 
 enum { SILENT_SECONDS = 30 }; /* warn when a trainer reports nothing for so long */
 
-static void draw_name(struct grid *grid, struct rect area, const struct run_info *run, double now)
+static void draw_name(struct pen pen, const struct run_info *run, double now)
 {
-    struct pen pen = {grid, area.x + 1, area.y, area.x + area.w - 1};
+    int screen_w = pen.grid->w;
     struct status_label status = label_status(run->status);
-    int id_w = area.w >= 100 ? glyph_text_width(run->id) : 0, name_w = area.w - 34 - id_w;
+    int id_w = screen_w >= 100 ? glyph_text_width(run->id) : 0, name_w = screen_w - 34 - id_w;
     char text[128];
-    pen.x += grid_text(grid, pen.x, pen.y, name_w < 20 ? 20 : name_w, STYLE_TEXT, ATTR_BOLD, run->name) + 2;
-    grid_put(grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
+    pen.x +=
+        grid_text(pen.grid, pen.x, pen.y, name_w < 20 ? 20 : name_w, STYLE_TEXT, ATTR_BOLD, run->name) + 2;
+    grid_put(pen.grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
     pen.x += 2;
     pen_word(&pen, status.style, ATTR_BOLD, "%s", status.word);
     pen_word(&pen, STYLE_TEXT, 0, "%s %s", run->device, run->precision);
@@ -128,15 +129,14 @@ static void draw_name(struct grid *grid, struct rect area, const struct run_info
     }
 }
 
-static void draw_progress(struct grid *grid, struct rect area, const struct run_info *run, double now)
+static void draw_progress(struct pen pen, const struct run_info *run, double now)
 {
-    struct pen pen = {grid, area.x + 1, area.y + 1, area.x + area.w - 1};
+    bool wide = pen.grid->w >= 100;
     char text[160], eta[48] = "", elapsed[48] = "";
     double fraction = label_progress(run), left = label_eta(run);
     const char *duration = CLOCK_DURATION(label_elapsed(run, now));
     if (!isnan(left)) snprintf(eta, sizeof eta, "  ETA %s", CLOCK_DURATION(left));
-    if (area.w >= 100 || isnan(left))
-        snprintf(elapsed, sizeof elapsed, "  %s %s", area.w >= 100 ? "elapsed" : "in", duration);
+    if (wide || isnan(left)) snprintf(elapsed, sizeof elapsed, "  %s %s", wide ? "elapsed" : "in", duration);
     snprintf(text, sizeof text, "%5.1f%%  %s / %s step%s%s%s", isnan(fraction) ? 0 : fraction * 100,
              TEXT_NUMBER(run->steps < 0 ? 0 : run->steps),
              run->total_steps > 0 ? TEXT_NUMBER(run->total_steps) : "?", text_plural(run->total_steps), eta,
@@ -144,14 +144,14 @@ static void draw_progress(struct grid *grid, struct rect area, const struct run_
     int gauge = pen.end - pen.x - glyph_text_width(text) - 2;
     if (gauge > 60) gauge = 60;
     if (gauge >= 6) {
-        gauge_draw(grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
+        gauge_draw(pen.grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
         pen.x += gauge + 1;
     }
     pen_print(&pen, STYLE_TEXT, 0, "%s", text);
 }
 
-void label_draw_run(struct grid *grid, struct rect area, const struct run_info *run, double now)
+void label_draw_run(struct grid *grid, const struct run_info *run, double now)
 {
-    draw_name(grid, area, run, now);
-    draw_progress(grid, area, run, now);
+    draw_name((struct pen){grid, 1, 0, grid->w - 1}, run, now);
+    draw_progress((struct pen){grid, 1, 1, grid->w - 1}, run, now);
 }

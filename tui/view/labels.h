@@ -35,7 +35,8 @@ char *label_age(double since, double now, char *buf, size_t size);
 /* label_age into an array of the enclosing block: for an argument of printf. */
 #define LABEL_AGE(since, now) label_age(since, now, (char[32]){0}, 32)
 
-/* Draws name, state and progress: the first two rows of every view of a run. */
-void label_draw_run(struct grid *grid, struct rect area, const struct run_info *run, double now);
+/* Draws name, state and progress into the first LABEL_ROWS rows, as every view of a run does. */
+enum { LABEL_ROWS = 2 };
+void label_draw_run(struct grid *grid, const struct run_info *run, double now);
 
 #endif

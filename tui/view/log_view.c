@@ -110,7 +110,7 @@ static void log_draw(struct workbench *workbench, void *opaque, struct grid *gri
 {
     struct log_state *state = opaque;
     struct rect body = {1, 2, grid->w - 2, grid->h - 3};
-    label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
+    label_draw_run(grid, &state->run, workbench->now);
     if (*state->remark || !state->pager.length)
         grid_text(grid, 1, 2, grid->w - 2, STYLE_DIM, 0, *state->remark ? state->remark : "the log is empty");
     pager_draw(&state->pager, grid, body, line_style);

@@ -470,7 +470,7 @@ static void memory_draw(struct workbench *workbench, void *opaque, struct grid *
     int top = grid->h >= 26 ? 3 : 2;
     state->panel.usage = &state->usage;
     state->panel.now = workbench->now;
-    label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
+    label_draw_run(grid, &state->run, workbench->now);
     memory_panel_draw(grid, (struct rect){0, top, grid->w, grid->h - top - 1}, &state->panel);
 }
 

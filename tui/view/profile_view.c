@@ -300,7 +300,7 @@ void profile_draw_table(struct grid *grid, struct rect area, const struct profil
 
 /* ---- the view ---- */
 
-enum { READ_SECONDS = 3, IDENTITY_ROWS = 2 };
+enum { READ_SECONDS = 3 };
 
 struct profile_state {
     struct run_info run;
@@ -355,8 +355,8 @@ static bool profile_view_read(struct workbench *workbench, void *opaque, bool st
 static void profile_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct profile_state *state = opaque;
-    struct rect area = {0, IDENTITY_ROWS, grid->w, grid->h - IDENTITY_ROWS - 1};
-    label_draw_run(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run, workbench->now);
+    struct rect area = {0, LABEL_ROWS, grid->w, grid->h - LABEL_ROWS - 1};
+    label_draw_run(grid, &state->run, workbench->now);
     rect_skip(&area, profile_heat_draw(grid, area, &state->profile));
     profile_draw_table(grid, area, &state->profile, &state->tree);
 }

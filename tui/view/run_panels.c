@@ -101,7 +101,7 @@ void panel_draw_header(struct grid *grid, struct rect area, const struct run_mod
 {
     struct pen story = {grid, area.x + 1, area.y + 3, area.x + area.w - 1};
     char memory[128];
-    label_draw_run(grid, area, &model->info, now);
+    label_draw_run(grid, &model->info, now);
     draw_numbers(grid, area, model);
     if (area.h < 4) return;
     draw_story(&story, model);

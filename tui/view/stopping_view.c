@@ -188,7 +188,7 @@ static void stopping_draw(struct workbench *workbench, void *opaque, struct grid
     struct pen best = {grid, 1, 3, grid->w - 1}, patience = {grid, 1, 4, grid->w - 1};
     struct rect title = {0, 2, grid->w, 1};
     char detail[60];
-    label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
+    label_draw_run(grid, &state->run, workbench->now);
     snprintf(detail, sizeof detail, "%s%zu", state->list.count == ROWS_MOST ? "the newest " : "",
              state->list.count);
     grid_title(grid, &title, "evaluations", state->list.count ? detail : NULL);
