@@ -92,14 +92,14 @@ static enum status open_corpus(struct training_session *s, struct err *err)
 /* Takes the lock of run `id`, and finds its folders. */
 static enum status take_run(struct training_session *s, struct err *err)
 {
-    char folder[PATH_MAX - 16];
-    run_folder(s->store, s->id, folder, sizeof folder);
-    snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", folder);
-    snprintf(s->traces, sizeof s->traces, "%s/traces", folder);
-    if (!file_is_folder(folder)) /* the lock would make it again, and doctor would find it sound */
+    run_folder(s->store, s->id, s->folder, sizeof s->folder);
+    snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", s->folder);
+    snprintf(s->traces, sizeof s->traces, "%s/traces", s->folder);
+    if (!file_is_folder(s->folder)) /* the lock would make it again, and doctor would find it sound */
         return err_set(
             err, STATUS_FAILED,
-            "%s: the run's folder is missing, with its checkpoints (restore it, or train a new run)", folder);
+            "%s: the run's folder is missing, with its checkpoints (restore it, or train a new run)",
+            s->folder);
     return run_lock_acquire(s->store, s->id, &s->lock, err);
 }
 
@@ -119,9 +119,7 @@ static enum status record(struct training_session *s, struct err *err)
 
 static void open_log(struct training_session *s)
 {
-    char folder[PATH_MAX];
-    run_folder(s->store, s->id, folder, sizeof folder);
-    run_log_open(&s->log, folder);
+    run_log_open(&s->log, s->folder);
     memcpy(s->options->ranks->run, s->id, sizeof s->id);
 }
 
@@ -227,18 +225,16 @@ static void report_shared_store(struct training_session *s)
 static void start_hook(struct training_session *s)
 {
     const struct config *c = &s->config;
-    char folder[PATH_MAX];
     struct run_info info = {0};
     struct err err;
     (void)run_get(s->store, s->id, &info, NULL); /* its name */
-    run_folder(s->store, s->id, folder, sizeof folder);
     struct hook_options options = {.command = c->hooks.on_event,
                                    .timeout = c->hooks.timeout,
                                    .stall = c->hooks.stall,
                                    .log = &s->log,
                                    .run = s->id,
                                    .name = info.name,
-                                   .folder = folder};
+                                   .folder = s->folder};
     if (hook_start(&options, &s->hook, &err)) training_session_event(s, -1, "warning", "%s", err.text);
 }
 
@@ -344,14 +340,19 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     return STATUS_OK;
 }
 
+static bool has_checkpoint(const struct training_session *s)
+{
+    char found[PATH_MAX];
+    return !checkpoint_find(s->checkpoints, -1, found, sizeof found, NULL);
+}
+
 /* Adds the remedy to the message about a failed device or a full disk. */
 static void add_remedy(struct training_session *s, struct err *err)
 {
-    char checkpoint[PATH_MAX];
     struct err why = *err;
     bool full = why.status == STATUS_IO && (why.system == ENOSPC || why.system == EDQUOT);
     if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY && !full) return;
-    bool found = !checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL);
+    bool found = has_checkpoint(s);
     if (full && found)
         err_set(err, why.status, "%.300s (make room on the disk, then: %s %s %s)", why.text, TEXT_PROGRAM,
                 s->continue_with, s->id);
@@ -371,14 +372,14 @@ static void add_remedy(struct training_session *s, struct err *err)
 static enum status check_outcome(const struct training_session *s, enum train_outcome outcome,
                                  struct err *err)
 {
-    char checkpoint[PATH_MAX], what[160] = "training diverged: 100 updates in a row were skipped (gradient "
-                                           "norm not finite, or loss above its limit)";
+    char what[160] = "training diverged: 100 updates in a row were skipped (gradient "
+                     "norm not finite, or loss above its limit)";
     if (outcome != TRAIN_DIVERGED && outcome != TRAIN_NOT_FINITE) return STATUS_OK;
     if (outcome == TRAIN_NOT_FINITE)
         snprintf(what, sizeof what,
                  "step %" PRId64 ": a loss or gradient norm is not finite, and health.on_nan = stop",
                  trainer_state(s->trainer)->step - 1);
-    bool none = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL) != STATUS_OK;
+    bool none = !has_checkpoint(s);
     return err_set(err, STATUS_FAILED, "%s (lower train.learning_rate, then %s: %s from before)", what,
                    none ? "train again" : s->continue_with,
                    none ? "there is no checkpoint" : "the last checkpoint is");

@@ -113,8 +113,6 @@ static void on_rolled_back(void *context)
     writer_next_segment(s->writer, trainer_state(s->trainer)->step);
 }
 
-/* No checkpoint is ahead of the recorded rows, so a killed run has no gap in its history. If the store is too
- * slow for that, the writer has reported why. */
 /* Lists which of the run's checkpoints other runs need: bases of adapters, origins of forks. What cannot be
  * read now is as before. */
 static void find_needed(struct training_session *s)
@@ -141,6 +139,8 @@ static void on_saving(void *context)
     s->saving_at = clock_monotonic();
 }
 
+/* No checkpoint is ahead of the recorded rows, so a killed run has no gap in its history. If the store is too
+ * slow for that, the writer has reported why. */
 static void on_safe(void *context)
 {
     struct training_session *s = context;

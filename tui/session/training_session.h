@@ -25,7 +25,8 @@ struct training_session {
     const struct training_options *options;
     struct config config; /* now in force: that of the options, changed if a GPU is lost */
     const char *weights;  /* the folder of a new run's weights; NULL: fresh ones, or a checkpoint's */
-    char home[PATH_MAX], checkpoints[PATH_MAX], traces[PATH_MAX], id[RUN_ID_MAX];
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    char folder[PATH_MAX - 16], checkpoints[PATH_MAX], traces[PATH_MAX]; /* of the run */
     struct store *store;
     struct run_lock lock;
     struct writer *writer;
