@@ -258,19 +258,15 @@ static void draw_traces(const struct drawing *d)
     chart_draw_markers(d);
 }
 
-/* The last point that begins at or before `step`; NULL before the first. */
-static const struct series_point *point_at(const struct chart_trace *trace, int64_t step)
-{
-    size_t i = chart_lower_bound(trace->points, trace->count, step);
-    if (i < trace->count && trace->points[i].first_step <= step) return &trace->points[i];
-    return i > 0 ? &trace->points[i - 1] : NULL;
-}
-
-/* The point whose value the title shows: the newest one or the one at the cursor. */
+/* The point whose value the title shows: the newest one that begins at or before the cursor; NULL: none. */
 static const struct series_point *title_point(const struct chart *chart, const struct chart_trace *trace)
 {
-    const struct series_point *newest = trace->count ? &trace->points[trace->count - 1] : NULL;
-    return newest && chart->cursor >= 0 ? point_at(trace, chart->cursor) : newest;
+    size_t end = trace->count;
+    if (chart->cursor >= 0) {
+        end = chart_lower_bound(trace->points, trace->count, chart->cursor);
+        if (end < trace->count && trace->points[end].first_step <= chart->cursor) end++;
+    }
+    return end > 0 ? &trace->points[end - 1] : NULL;
 }
 
 /* A value in the title, drawn whole or not at all, with as much of its explanation as fits. */
