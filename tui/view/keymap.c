@@ -13,13 +13,17 @@ static const char prefix[] = "key.";
 #define LOWER_NAME(name, title) #name,
 static const char *const context_names[CONTEXT_COUNT] = {CONTEXTS(LOWER_NAME)};
 
+/* Binds key i as tui/keymap.def does. */
+static void reset(struct keymap *keymap, size_t i)
+{
+    struct key_binding *binding = &keymap->of[i];
+    binding->code = keys[i].code, binding->other = keys[i].other;
+    snprintf(binding->label, sizeof binding->label, "%s", keys[i].label);
+}
+
 void keymap_init(struct keymap *keymap)
 {
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        struct key_binding *binding = &keymap->of[i];
-        binding->code = keys[i].code, binding->other = keys[i].other;
-        snprintf(binding->label, sizeof binding->label, "%s", keys[i].label);
-    }
+    for (size_t i = 0; i < KEY_COUNT; i++) reset(keymap, i);
 }
 
 uint32_t keymap_code(const char *name)
@@ -150,8 +154,7 @@ void keymap_read(struct keymap *keymap, const struct settings *settings, char *p
             snprintf(why, sizeof why, "the key is taken by %s (%s)", command_name(keys[rival].action, name),
                      keys[rival].help);
             report(problem, size, &count, settings, line_of[i] - 1, why);
-            keymap->of[i].code = keys[i].code, keymap->of[i].other = keys[i].other;
-            snprintf(keymap->of[i].label, sizeof keymap->of[i].label, "%s", keys[i].label);
+            reset(keymap, i);
             line_of[i] = 0;
             again = true;
         }
