@@ -284,17 +284,17 @@ static void cycle_smoothing(struct workbench *workbench, struct run_state *state
     if (chart >= model->chart_count) return;
     struct chart_look look = run_chart_look(&model->chart[chart].quantity);
     double next = run_chart_next_decay(run_model_series(model, chart)->decay);
-    if (!look.smoothable)
+    if (!look.smoothable) {
         workbench_say(workbench, "%s is shown as it is", look.title);
-    else if (!workbench_did(workbench,
-                            run_model_smooth(model, workbench->store, chart, next, &workbench->err)))
         return;
-    else if (next > 0)
-        workbench_say(workbench, "%s smoothed by %g a step; the values themselves are dimmed behind",
-                      look.title, next);
-    else
-        workbench_say(workbench, "%s without smoothing", look.title);
-    if (look.smoothable) remember_chart(workbench, state, chart);
+    }
+    if (!workbench_did(workbench, run_model_smooth(model, workbench->store, chart, next, &workbench->err)))
+        return;
+    workbench_say(workbench,
+                  next > 0 ? "%s smoothed by %g a step; the values themselves are dimmed behind"
+                           : "%s without smoothing",
+                  look.title, next);
+    remember_chart(workbench, state, chart);
 }
 
 static void go_back(struct workbench *workbench, struct run_state *state)

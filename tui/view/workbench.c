@@ -2,7 +2,6 @@
 #include "tui/view/workbench.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -545,15 +544,10 @@ void workbench_say(struct workbench *workbench, const char *format, ...)
 
 void workbench_add(struct workbench *workbench, const char *format, ...)
 {
-    size_t used = strlen(workbench->message);
-    char *end = workbench->message + used;
-    va_list arguments;
-    if (used + 2 > sizeof workbench->message) return;
-    if (used) *end++ = '\n';
-    va_start(arguments, format);
-    vsnprintf(end, sizeof workbench->message - (size_t)(end - workbench->message), format, arguments);
-    va_end(arguments);
-    if (!used) workbench->message_style = STYLE_WARN;
+    char text[sizeof workbench->message];
+    TEXT_FORMAT(text, format);
+    if (!workbench->message[0]) workbench->message_style = STYLE_WARN;
+    text_add(workbench->message, sizeof workbench->message, "\n", "%s", text);
     workbench->dirty = true;
 }
 
