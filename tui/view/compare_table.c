@@ -111,7 +111,7 @@ void compare_table_draw(struct compare_table *table, struct grid *grid, struct r
     int x = area.x + 1, end = area.x + area.w - 1;
     if (area.h < 2) return;
     if (table->first_column + FIXED >= count) table->first_column = count > FIXED ? count - FIXED - 1 : 0;
-    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, STYLE_RULE, 0);
+    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, STYLE_RULE);
     table->page = (size_t)area.h - 1;
     table_scroll(&table->scroll, table->selected, rows, table->page);
     size_t c = 0;
@@ -120,7 +120,7 @@ void compare_table_draw(struct compare_table *table, struct grid *grid, struct r
         int w = column_width(table, column) + (column->kind == COLUMN_NAME ? 2 : 0), room = end - x;
         if (w > room && c >= FIXED && room < CELL_WIDEST / 2) break;
         if (w > room) w = room;
-        grid_fill(grid, (struct rect){x - 1, area.y, w + 2 < room ? w + 2 : room + 1, 1}, ' ', STYLE_TEXT, 0);
+        grid_fill(grid, (struct rect){x - 1, area.y, w + 2 < room ? w + 2 : room + 1, 1}, ' ', STYLE_TEXT);
         (is_left(column) ? grid_text : grid_text_right)(grid, x, area.y, w, STYLE_DIM, 0, column->title);
         for (size_t r = 0; r < table->page && table->scroll + r < rows; r++)
             draw_cell(table, grid, x, area.y + 1 + (int)r, w, column, table->scroll + r);

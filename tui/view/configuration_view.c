@@ -115,7 +115,7 @@ static void configuration_draw(struct workbench *workbench, void *opaque, struct
     grid_scroll_marks(grid, body, state->list.scroll > 0, end < state->list.count);
     if (!state->list.count) return;
     const struct config_row *at = state->shown[state->list.at];
-    grid_fill(grid, (struct rect){0, note.y, grid->w, 1}, 0x2500, STYLE_RULE, 0);
+    grid_fill(grid, (struct rect){0, note.y, grid->w, 1}, 0x2500, STYLE_RULE);
     wrap_draw(grid, (struct rect){1, note.y + 1, grid->w - 2, NOTE - 1}, STYLE_TEXT,
               *at->help ? at->help : "a key of a group of parameters");
 }

@@ -382,7 +382,7 @@ static int draw_note(struct grid *grid, const struct form_state *state, bool wro
     int rows = wrap_rows(text, grid->w - 2);
     if (rows > grid->h / 2) rows = grid->h / 2;
     struct pen rule = {grid, 1, grid->h - 2 - rows, grid->w - 1};
-    grid_fill(grid, (struct rect){0, rule.y, grid->w, 1}, 0x2500, STYLE_RULE, 0);
+    grid_fill(grid, (struct rect){0, rule.y, grid->w, 1}, 0x2500, STYLE_RULE);
     if (error)
         pen_print(&rule, STYLE_BAD, 0, state->error[0] ? " not started " : " %s ", field ? field->key : "");
     else if (field && !state->launch.pid)

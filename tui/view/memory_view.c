@@ -179,7 +179,7 @@ static void draw_ruler(struct grid *grid, struct rect *area, double scale)
     char text[40];
     if (area->h <= 0 || bar_width(area) < 14 || !(scale > 0)) return;
     struct pen ruler = {grid, area->x + 1 + LABEL_W, area->y, area->x + 1 + LABEL_W + bar_width(area)};
-    grid_fill(grid, (struct rect){ruler.x, ruler.y, bar_width(area), 1}, 0x2500, STYLE_RULE, 0);
+    grid_fill(grid, (struct rect){ruler.x, ruler.y, bar_width(area), 1}, 0x2500, STYLE_RULE);
     pen_print(&ruler, STYLE_DIM, 0, "0 ");
     snprintf(text, sizeof text, " %s", BYTES(scale));
     pen_print_right(&ruler, STYLE_DIM, 0, text);

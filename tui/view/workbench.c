@@ -428,7 +428,7 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
     int above = prompt && *words ? 1 : 0; /* they are above the line that is typed */
     struct rect area = {0, grid->h - rows - above, grid->w, rows + above},
                 above_it = {1, area.y, grid->w - 2, rows};
-    grid_fill(grid, area, ' ', STYLE_TEXT, 0);
+    grid_fill(grid, area, ' ', STYLE_TEXT);
     if (prompt) {
         struct pen pen = {grid, 1, grid->h - 1, grid->w - 1};
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s ", workbench->label);

@@ -283,7 +283,7 @@ static void draw_value(struct pen *pen, const struct value *value)
     int gap = value->symbol ? 4 : 1, room = pen->end - pen->x - gap - glyph_text_width(value->text);
     int name = value->symbol ? glyph_text_width(value->name) : 0, more = glyph_text_width(value->more);
     if (room < 0) return;
-    grid_fill(pen->grid, (struct rect){pen->x, pen->y, gap, 1}, ' ', STYLE_TEXT, 0);
+    grid_fill(pen->grid, (struct rect){pen->x, pen->y, gap, 1}, ' ', STYLE_TEXT);
     if (value->symbol) grid_put(pen->grid, pen->x + 2, pen->y, value->symbol, value->style, ATTR_BOLD);
     pen->x += gap;
     if (more > room) more = 0;
@@ -336,7 +336,7 @@ static void draw_title(const struct drawing *d)
     const struct chart *chart = d->chart;
     struct pen pen = {grid, area.x + 1, area.y, area.x + area.w};
     enum style style = chart->focused ? STYLE_ACCENT : STYLE_TEXT;
-    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, chart->focused ? style : STYLE_RULE, 0);
+    grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, chart->focused ? style : STYLE_RULE);
     grid_put(grid, area.x, area.y, chart->focused ? 0x25B8 : ' ', style, ATTR_BOLD);
     pen_print(&pen, style, ATTR_BOLD, "%s", chart->title);
     if (chart->unit && area.w >= 50) pen_print(&pen, STYLE_DIM, 0, " %s", chart->unit);
@@ -364,7 +364,7 @@ static void draw_axes(const struct drawing *d)
 {
     struct grid *grid = d->grid;
     struct rect plot = d->plot;
-    grid_fill(grid, (struct rect){plot.x - 1, plot.y, 1, plot.h}, 0x2502, STYLE_RULE, 0);
+    grid_fill(grid, (struct rect){plot.x - 1, plot.y, 1, plot.h}, 0x2502, STYLE_RULE);
     for (int i = 0; i < d->y.count; i++) {
         int y = chart_cell_y(d, d->y.tick[i]);
         grid_text_right(grid, d->area.x, y, CHART_MARGIN - 1, STYLE_DIM, 0, d->y.label[i]);

@@ -166,10 +166,10 @@ static void set_cell(struct grid *grid, int x, int y, struct cell cell)
     *at = cell;
 }
 
-void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style, int attr)
+void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style)
 {
     area = clip(grid, area);
-    struct cell cell = {glyph_for(grid->level, glyph), (uint8_t)style, (uint8_t)attr};
+    struct cell cell = {glyph_for(grid->level, glyph), (uint8_t)style, ATTR_NONE};
     for (int y = area.y; y < area.y + area.h; y++)
         for (int x = area.x; x < area.x + area.w; x++) set_cell(grid, x, y, cell);
 }
@@ -318,9 +318,9 @@ struct rect grid_box(struct grid *grid, struct rect area, enum style style, cons
     struct rect inside = {area.x + 1, area.y + 1, area.w - 2, area.h - 2};
     int right = area.x + area.w - 1, bottom = area.y + area.h - 1;
     if (area.w < 2 || area.h < 2) return (struct rect){area.x, area.y, 0, 0};
-    grid_fill(grid, area, 0x2502, style, 0);
-    grid_fill(grid, (struct rect){inside.x, area.y, inside.w, area.h}, 0x2500, style, 0);
-    grid_fill(grid, inside, ' ', STYLE_TEXT, 0);
+    grid_fill(grid, area, 0x2502, style);
+    grid_fill(grid, (struct rect){inside.x, area.y, inside.w, area.h}, 0x2500, style);
+    grid_fill(grid, inside, ' ', STYLE_TEXT);
     grid_put(grid, area.x, area.y, 0x250C, style, 0);
     grid_put(grid, right, area.y, 0x2510, style, 0);
     grid_put(grid, area.x, bottom, 0x2514, style, 0);
@@ -333,7 +333,7 @@ struct rect grid_box(struct grid *grid, struct rect area, enum style style, cons
 void grid_title(struct grid *grid, struct rect *area, const char *title, const char *detail)
 {
     struct pen pen = {grid, area->x + 1, area->y, area->x + area->w};
-    grid_fill(grid, (struct rect){area->x, area->y, area->w, 1}, 0x2500, STYLE_RULE, 0);
+    grid_fill(grid, (struct rect){area->x, area->y, area->w, 1}, 0x2500, STYLE_RULE);
     grid_put(grid, area->x, area->y, ' ', STYLE_TEXT, 0);
     pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "%s", title);
     if (detail && *detail) pen_print(&pen, STYLE_DIM, 0, " %s", detail);

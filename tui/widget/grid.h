@@ -92,7 +92,7 @@ void grid_release(struct grid *grid);
 void *grid_scratch(struct grid *grid, size_t bytes);
 
 void grid_clear(struct grid *grid);
-void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style, int attr);
+void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style);
 
 /* Adds attribute bits to existing cells, for the bar of a selected row. */
 void grid_mark(struct grid *grid, struct rect area, int attr);

@@ -59,7 +59,8 @@ void headless_type(struct workbench *workbench, const char *text)
 struct grid headless_draw(struct workbench *workbench, int w, int h)
 {
     struct grid grid = make_grid(w, h, GLYPHS_BRAILLE);
-    grid_fill(&grid, (struct rect){0, 0, w, h}, '#', STYLE_BAD, ATTR_REVERSE); /* the frame before */
+    grid_fill(&grid, (struct rect){0, 0, w, h}, '#', STYLE_BAD); /* the frame before */
+    grid_mark(&grid, (struct rect){0, 0, w, h}, ATTR_REVERSE);
     workbench_draw(workbench, &grid);
     return grid;
 }

@@ -413,8 +413,8 @@ TEST_CASE(the_panel_stays_inside_any_area)
     for (int w = 1; w <= 130; w++) {
         for (int h = 1; h <= 40; h++) {
             struct grid grid = make_grid(w + 4, h + 4, GLYPHS_BRAILLE);
-            grid_fill(&grid, (struct rect){0, 0, w + 4, h + 4}, '#', STYLE_TEXT, 0);
-            grid_fill(&grid, (struct rect){2, 2, w, h}, ' ', STYLE_TEXT, 0);
+            grid_fill(&grid, (struct rect){0, 0, w + 4, h + 4}, '#', STYLE_TEXT);
+            grid_fill(&grid, (struct rect){2, 2, w, h}, ' ', STYLE_TEXT);
             memory_panel_draw(&grid, (struct rect){2, 2, w, h}, &panel);
             for (int y = 0; y < h + 4; y++)
                 for (int x = 0; x < w + 4; x++)

@@ -63,7 +63,7 @@ TEST_CASE(text_is_clipped_and_ends_in_an_ellipsis)
     assert_row(&grid, 1, "defghijklm");
     grid_text(&grid, 0, 5, 20, STYLE_TEXT, 0, "below the grid"); /* nothing, and no crash */
     grid_text(&grid, 0, -1, 20, STYLE_TEXT, 0, "above the grid");
-    grid_fill(&grid, (struct rect){-5, -5, 100, 100}, '.', STYLE_TEXT, 0);
+    grid_fill(&grid, (struct rect){-5, -5, 100, 100}, '.', STYLE_TEXT);
     assert_row(&grid, 1, "..........");
     grid_release(&grid);
 }
@@ -324,7 +324,7 @@ TEST_CASE(sparkline_crosses_only_a_wholly_lost_cell_and_the_newest)
     assert_row(&grid, 0, "▁▁▁✗███✗");
     /* buckets wider than a cell: the last one is the newest, though it begins before the last cell */
     struct series_point wide[] = {{0, 3, 1, 1, 1, 1, 4, 0}, {4, 7, 2, 2, 2, 2, 4, 1}};
-    grid_fill(&grid, (struct rect){0, 0, 8, 1}, ' ', STYLE_TEXT, 0);
+    grid_fill(&grid, (struct rect){0, 0, 8, 1}, ' ', STYLE_TEXT);
     sparkline_draw(&grid, 0, 0, 8, STYLE_TEXT, wide, 2);
     assert_row(&grid, 0, "▁   ✗");
     grid_release(&grid);
