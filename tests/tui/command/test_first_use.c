@@ -334,7 +334,6 @@ static void a_text_that_is_read_hundreds_of_times_is_told(void **state)
     struct process *p =
         process_start("train", s->config, "--train.total_steps=40000", "--progress=plain", NULL);
     process_wait_text(p, sentence);
-    json_decref(dry);
 }
 
 /* A build with the CUDA plugin serves machines without a GPU as one without it does. */
