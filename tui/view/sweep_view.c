@@ -285,7 +285,10 @@ static void sweep_draw(struct workbench *workbench, void *opaque, struct grid *g
 {
     struct sweep_state *state = opaque;
     struct pen pen = {grid, 1, 0, grid->w - 1};
-    int rows = grid->h - 2, chart = rows >= 14 ? rows / 2 : 0;
+    enum { HEADING = 2, CHART_LEAST = 7 };
+    int rows = grid->h - 2, chart = rows >= 2 * CHART_LEAST ? rows / 2 : 0;
+    int left = rows - HEADING - (int)(state->list.count < (size_t)rows ? state->list.count : (size_t)rows);
+    if (chart && left > chart) chart = left; /* what a short table does not need */
     (void)workbench;
     pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "Sweep %s", state->tag + strlen(TAG_SWEEP));
     pen.x += 3;
