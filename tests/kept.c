@@ -1,9 +1,6 @@
 /* See kept.h. */
 #include "tests/kept.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "tests/cmocka.h"
 
 static struct {
@@ -51,4 +48,11 @@ void kept_release(void)
     free(things);
     things = NULL;
     capacity = 0;
+}
+
+int kept_teardown(void **state)
+{
+    (void)state;
+    kept_release();
+    return 0;
 }

@@ -13,7 +13,9 @@ char *kept_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* Forgets a thing that is released earlier, if it is kept. */
 void kept_forget(const void *thing);
 
-/* Releases all, the newest first: for the teardown. */
+/* Releases all, the newest first. */
 void kept_release(void);
+/* The same as the teardown of a test; returns 0. */
+int kept_teardown(void **state);
 
 #endif

@@ -1,15 +1,9 @@
 /* See child.h. */
 #include "tests/cuda_sim/child.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 int child_run(void (*work)(int argument), int argument, char *buf, size_t size)
 {

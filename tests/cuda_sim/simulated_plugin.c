@@ -1,17 +1,8 @@
 /* See simulated_plugin.h. */
 #include "tests/cuda_sim/simulated_plugin.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
-#include "tests/tui/command/process.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 
 /* The plugin is in the folder of the tests, one below the binary's. */
 void simulated_plugin_use(const char *machine)
@@ -30,5 +21,5 @@ int simulated_plugin_forget(void **state)
     setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
     unsetenv("ANNEAL_SIM_MACHINE");
     unsetenv("ANNEAL_SIM_STREAMS");
-    return process_close_all(state);
+    return kept_teardown(state);
 }

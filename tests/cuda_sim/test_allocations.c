@@ -1,8 +1,5 @@
 /* `--check-allocations` on a GPU: steps on the GPU allocate nothing either, whether streams run at once or
  * late, and a step that allocates is reported. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/heap.h"
 #include "kernels/device/cuda_plugin.h"
 #include "tests/cmocka.h"
@@ -42,9 +39,8 @@ static enum status train(const struct backend *backend, const char *const *words
     return status;
 }
 
-static void steps_on_a_gpu_allocate_nothing(void **state)
+TEST_CASE(steps_on_a_gpu_allocate_nothing)
 {
-    (void)state;
     struct err err = {0};
     need_counting();
     for (int late = 0; late < 2; late++) {
@@ -100,9 +96,8 @@ static void careless_step(float *w, void *weights, float *m, float *v, const flo
     cuda_plugin.table->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
 }
 
-static void a_step_on_a_gpu_that_allocates_is_found(void **state)
+TEST_CASE(a_step_on_a_gpu_that_allocates_is_found)
 {
-    (void)state;
     struct err err = {0};
     struct backend careless = *cuda_plugin.table;
     need_counting();
@@ -121,9 +116,8 @@ static void a_step_on_a_gpu_that_allocates_is_found(void **state)
 
 /* NVIDIA's tools allocate inside the calls that they observe, so only device memory is checked, not the
  * heap. */
-static void a_traced_step_may_use_the_heap_alone(void **state)
+TEST_CASE(a_traced_step_may_use_the_heap_alone)
 {
-    (void)state;
     struct err err = {0};
     struct backend careless = *cuda_plugin.table;
     const char *const *words = WORDS("train.total_steps=5", "train.graph=off", "profile.trace_step=2");
@@ -139,9 +133,8 @@ static void a_traced_step_may_use_the_heap_alone(void **state)
     assert_non_null(strstr(err.text, "step 2 made 0 heap allocations and 1 of device memory"));
 }
 
-static void a_trace_that_is_ordered_passes(void **state)
+TEST_CASE(a_trace_that_is_ordered_passes)
 {
-    (void)state;
     struct err err = {0};
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_TRACE}}, {0}};
     need_counting();
@@ -152,9 +145,8 @@ static void a_trace_that_is_ordered_passes(void **state)
     assert_true(script[0].taken);
 }
 
-static void the_step_after_a_trace_is_watched_again(void **state)
+TEST_CASE(the_step_after_a_trace_is_watched_again)
 {
-    (void)state;
     struct err err = {0};
     struct backend careless = *cuda_plugin.table;
     need_counting();
@@ -168,9 +160,8 @@ static void the_step_after_a_trace_is_watched_again(void **state)
 }
 
 /* The binary itself, which opens the plugin. */
-static void a_whole_run_on_a_gpu_passes(void **state)
+STAGE_CASE_TEARDOWN(a_whole_run_on_a_gpu_passes, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     need_counting();
     simulated_plugin_use("good");
     process_run(0, "train", s->config, "--device=cuda", "--check-allocations", "--train.total_steps=12",
@@ -186,13 +177,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     counted_start(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_on_a_gpu_allocate_nothing),
-        cmocka_unit_test(a_step_on_a_gpu_that_allocates_is_found),
-        cmocka_unit_test(a_traced_step_may_use_the_heap_alone),
-        cmocka_unit_test(a_trace_that_is_ordered_passes),
-        cmocka_unit_test(the_step_after_a_trace_is_watched_again),
-        STAGE_TEST_TEARDOWN(a_whole_run_on_a_gpu_passes, simulated_plugin_forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* Attention on tensor cores, run by the simulator, against the CPU twin in fp32 on the same bf16 inputs: on a
  * device of compute capability 8.6, and the kernels for 9.0 on one of 9.0. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/base/philox.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/planted.h"
 #include "tests/cuda_sim/simulator.h"
@@ -283,7 +275,7 @@ static void expect_good(struct problem p)
 
 /* Tests each width with its own code and widths that are padded to it, at and next to the edges of the
  * tiles. */
-static void every_head_width_agrees_with_the_cpu(void **state)
+TEST_CASE(every_head_width_agrees_with_the_cpu)
 {
     static const struct problem problems[] = {
         {1, 129, 2, 1, 32, 0, 1, 0, 0},  {1, 65, 2, 2, 16, 0, 2, 0, 0},   {1, 128, 2, 1, 64, 0, 3, 0, 0},
@@ -291,29 +283,26 @@ static void every_head_width_agrees_with_the_cpu(void **state)
         {1, 130, 1, 1, 128, 0, 7, 0, 0}, {1, 63, 2, 1, 112, 0, 8, 0, 0},  {1, 66, 1, 1, 192, 0, 9, 0, 0},
         {1, 31, 2, 1, 160, 0, 10, 0, 0}, {1, 70, 1, 1, 256, 0, 11, 0, 0}, {1, 32, 2, 1, 224, 0, 12, 0, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
 }
 
 /* No width is refused and no alignment needed. */
-static void odd_widths_and_unaligned_tensors_agree_too(void **state)
+TEST_CASE(odd_widths_and_unaligned_tensors_agree_too)
 {
     static const struct problem problems[] = {
         {4, 40, 2, 1, 1, 0, 21, 0, 0},   {2, 17, 2, 2, 7, 1, 22, 0, 0},  {1, 67, 4, 2, 33, 0, 23, 0, 0},
         {1, 30, 2, 1, 63, 1, 24, 0, 0},  {1, 35, 1, 1, 66, 0, 25, 0, 0}, {1, 21, 2, 1, 129, 3, 26, 0, 0},
         {1, 19, 1, 1, 255, 0, 27, 0, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
 }
 
-static void grouped_heads_and_batches_agree(void **state)
+TEST_CASE(grouped_heads_and_batches_agree)
 {
     static const struct problem problems[] = {
         {3, 1, 2, 1, 64, 0, 31, 0, 0},  {2, 5, 8, 2, 32, 0, 32, 0, 0},  {1, 66, 6, 2, 16, 0, 33, 0, 0},
         {2, 34, 4, 4, 64, 0, 34, 0, 0}, {1, 200, 3, 1, 8, 0, 35, 0, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
 }
 
@@ -331,28 +320,26 @@ static void expect_same(struct problem p, struct problem q, enum sim_order order
 }
 
 /* Each width with its own code, windows within a tile, of several tiles, and of one key. */
-static void windows_agree(void **state)
+TEST_CASE(windows_agree)
 {
     static const struct problem problems[] = {
         {1, 200, 2, 1, 32, 0, 91, 40, 0}, {1, 200, 2, 1, 64, 0, 92, 65, 0}, {1, 150, 1, 1, 96, 0, 93, 33, 0},
         {1, 150, 1, 1, 128, 0, 94, 1, 0}, {1, 90, 2, 1, 192, 0, 95, 31, 0}, {1, 70, 1, 1, 256, 0, 96, 20, 0},
         {2, 200, 4, 2, 16, 1, 97, 70, 0}, {1, 270, 1, 1, 8, 0, 98, 129, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
 }
 
-static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
+TEST_CASE(a_window_as_long_as_the_sequence_changes_no_bit)
 {
     struct problem none = {1, 150, 2, 1, 32, 0, 99, 0, 0}, whole = none, longer = none;
-    (void)state;
     whole.window = 150, longer.window = 1 << 20;
     expect_same(none, whole, SIM_FORWARD, "a window that is as long as the sequence");
     expect_same(none, longer, SIM_FORWARD, "a window that is longer than the sequence");
 }
 
 /* Each width with its own code; sequences shorter and longer than a tile, with a window, too. */
-static void packed_sequences_agree(void **state)
+TEST_CASE(packed_sequences_agree)
 {
     static const struct problem problems[] = {
         {2, 200, 2, 1, 32, 0, 101, 0, 40},  {1, 260, 2, 1, 64, 0, 102, 0, 90},
@@ -360,15 +347,13 @@ static void packed_sequences_agree(void **state)
         {1, 90, 2, 1, 192, 0, 105, 0, 9},   {1, 70, 1, 1, 256, 0, 106, 0, 20},
         {2, 200, 4, 2, 16, 1, 107, 30, 60}, {1, 270, 1, 1, 8, 0, 108, 0, 1},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
 }
 
-static void neither_order_nor_alignment_changes_a_bit(void **state)
+TEST_CASE(neither_order_nor_alignment_changes_a_bit)
 {
     static const struct problem problems[] = {
         {1, 70, 2, 1, 64, 0, 41, 0, 0}, {1, 67, 2, 1, 80, 0, 42, 0, 0}, {1, 40, 2, 2, 200, 0, 43, 0, 0}};
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         struct problem p = problems[i], skewed = p, halfway = p;
         skewed.skew = 1;
@@ -383,7 +368,7 @@ static void neither_order_nor_alignment_changes_a_bit(void **state)
 /* ---- on a device of compute capability 9.0 ---- */
 
 /* At and next to the edges of the tiles, and long enough for rings to be filled again. */
-static void both_widths_agree_with_the_cpu(void **state)
+TEST_CASE(both_widths_agree_with_the_cpu)
 {
     static const struct problem problems[] = {
         {1, 128, 2, 1, 64, 0, 111, 0, 0},  {1, 129, 1, 1, 64, 0, 112, 0, 0},
@@ -392,26 +377,23 @@ static void both_widths_agree_with_the_cpu(void **state)
         {1, 130, 2, 1, 128, 0, 117, 0, 0}, {2, 64, 2, 2, 128, 0, 118, 0, 0},
         {1, 330, 2, 2, 128, 0, 119, 0, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
 }
 
-static void windows_and_packed_sequences_agree(void **state)
+TEST_CASE(windows_and_packed_sequences_agree)
 {
     static const struct problem problems[] = {
         {1, 300, 2, 1, 64, 0, 121, 65, 0},  {1, 200, 1, 1, 128, 0, 122, 1, 0},
         {1, 390, 1, 1, 64, 0, 123, 129, 0}, {2, 260, 2, 1, 64, 0, 124, 0, 90},
         {1, 270, 1, 1, 128, 0, 125, 0, 9},  {1, 270, 2, 1, 128, 0, 126, 50, 70},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
 }
 
-static void no_order_of_threads_and_copies_changes_a_bit(void **state)
+TEST_CASE(no_order_of_threads_and_copies_changes_a_bit)
 {
     static const struct problem problems[] = {{1, 300, 2, 1, 64, 0, 131, 0, 0},
                                               {2, 150, 1, 1, 128, 0, 132, 0, 0}};
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         expect_same(problems[i], problems[i], SIM_REVERSE, "the order of threads");
         expect_same(problems[i], problems[i], SIM_SHUFFLED, "the order of threads");
@@ -419,9 +401,8 @@ static void no_order_of_threads_and_copies_changes_a_bit(void **state)
 }
 
 /* Both kinds of kernels sum over the same tiles in the same precision, but their tiles differ. */
-static void tensors_that_tma_does_not_take_agree_too(void **state)
+TEST_CASE(tensors_that_tma_does_not_take_agree_too)
 {
-    (void)state;
     expect_good((struct problem){1, 140, 2, 1, 64, 1, 141, 0, 0});
     expect_good((struct problem){1, 70, 2, 1, 96, 0, 142, 0, 0});
 }
@@ -430,11 +411,10 @@ static void tensors_that_tma_does_not_take_agree_too(void **state)
 
 /* Scores that differ so much that most weights are 0, and are so large that exp would overflow without the
  * maximum. */
-static void large_scores_neither_overflow_nor_vanish(void **state)
+TEST_CASE(large_scores_neither_overflow_nor_vanish)
 {
     struct problem p = {1, 80, 2, 1, 64, 0, 51, 0, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
-    (void)state;
     for (size_t i = 0; i < qkv_count(p); i++)
         if (i % 256 < 192) qkv[i] = narrow(16.0f * widen(qkv[i])); /* queries and keys, not values */
     struct result got = run_cuda(p, qkv, dout);
@@ -444,11 +424,10 @@ static void large_scores_neither_overflow_nor_vanish(void **state)
     result_free(&got), reference_free(&want), free(qkv), free(dout);
 }
 
-static void a_nan_is_not_hidden(void **state)
+TEST_CASE(a_nan_is_not_hidden)
 {
     struct problem p = {1, 70, 1, 1, 64, 0, 61, 0, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
-    (void)state;
     qkv[40 * 192 + 64] = 0x7fc0; /* in key 40 */
     struct result got = run_cuda(p, qkv, dout);
     for (int t = 0; t < p.T; t++) {
@@ -461,11 +440,10 @@ static void a_nan_is_not_hidden(void **state)
 }
 
 /* Only the comparison above finds an index that is wrong but in range. */
-static void the_bound_tells_a_swapped_head_and_a_missed_key(void **state)
+TEST_CASE(the_bound_tells_a_swapped_head_and_a_missed_key)
 {
     struct problem p = {1, 70, 4, 2, 64, 0, 71, 0, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
-    (void)state;
     struct result good = run_cuda(p, qkv, dout);
     struct reference want = run_cpu(p, qkv, dout, &good);
     assert_true(judge(p, &good, &want).worst <= 1);
@@ -502,10 +480,9 @@ static void run_without(int barrier)
     result_free(&r), free(qkv), free(dout);
 }
 
-static void each_barrier_and_each_wait_is_needed(void **state)
+TEST_CASE(each_barrier_and_each_wait_is_needed)
 {
     static char said[65536];
-    (void)state;
     several_tiles = (struct problem){1, 140, 2, 1, 32, 0, 81, 0, 0};
     run_without(-1);
     int sites = sim_barriers();
@@ -519,10 +496,9 @@ static void each_barrier_and_each_wait_is_needed(void **state)
 }
 
 /* A wait in a method of the rings is one for all rings. */
-static void each_wait_and_each_fence_is_needed(void **state)
+TEST_CASE(each_wait_and_each_fence_is_needed)
 {
     static char said[65536];
-    (void)state;
     several_tiles = (struct problem){1, 300, 1, 1, 64, 0, 82, 0, 0};
     run_without(-1);
     int sites = sim_barriers();

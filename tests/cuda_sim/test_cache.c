@@ -1,12 +1,7 @@
 /* The KV cache on the CUDA table, in the simulator: logits through it are those of a full forward pass. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 /* cmocka wants the four above first */
-#include <cmocka.h>
-
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/cached.h"
 #include "tests/cuda_sim/simulator.h"
 
@@ -20,23 +15,20 @@ static void every_kind_of_model(enum precision precision)
     cached_long_sequence_agrees(backend, precision);
 }
 
-static void cached_logits_agree_in_fp32(void **state)
+TEST_CASE(cached_logits_agree_in_fp32)
 {
-    (void)state;
     every_kind_of_model(PRECISION_FP32);
 }
 
-static void cached_logits_agree_in_bf16(void **state)
+TEST_CASE(cached_logits_agree_in_bf16)
 {
-    (void)state;
     every_kind_of_model(PRECISION_BF16);
 }
 
 /* The second pass of a kind is recorded, and the bound of the length grows at 256 tokens. The prompt's pieces
  * of 40 tokens are as few rows as those of many sequences. */
-static void next_tokens_are_replayed_and_agree(void **state)
+TEST_CASE(next_tokens_are_replayed_and_agree)
 {
-    (void)state;
     enum { PROMPT = 4, ONE = 5 + 3, TWO = 3, AGAIN = 3 };
     for (int bf16 = 0; bf16 < 2; bf16++) {
         uint64_t before = sim_graph_launches();
@@ -47,12 +39,4 @@ static void next_tokens_are_replayed_and_agree(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cached_logits_agree_in_fp32),
-        cmocka_unit_test(cached_logits_agree_in_bf16),
-        cmocka_unit_test(next_tokens_are_replayed_and_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,9 +2,6 @@
  * `anneal devices`. */
 #include <dirent.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,9 +16,8 @@
     "train", s->config, "--train.total_steps=3", "--train.warmup_steps=1", "--model.hidden_dim=16",          \
         "--train.seq_len=8"
 
-static void training_on_the_device_is_recorded_as_such(void **state)
+STAGE_CASE_TEARDOWN(training_on_the_device_is_recorded_as_such, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     for (int i = 0; i < 2; i++) { /* auto uses a GPU if there is one */
         process_run(0, TRAIN, "--device", i ? "auto" : "cuda", "--progress=none", NULL);
@@ -51,53 +47,46 @@ static void expect_sentence(const char *machine, const char *sentence)
     if (!strstr(devices, "cannot be used: ") || !strstr(devices, sentence)) fail_msg("devices: %s", devices);
 }
 
-static void a_missing_driver_is_one_sentence(void **state)
+TEST_CASE_WITH(a_missing_driver_is_one_sentence, NULL, simulated_plugin_forget)
 {
-    (void)state;
     expect_sentence("no_driver", "no NVIDIA driver is loaded (install version 580 or newer)");
 }
 
-static void an_old_driver_is_one_sentence(void **state)
+TEST_CASE_WITH(an_old_driver_is_one_sentence, NULL, simulated_plugin_forget)
 {
-    (void)state;
     expect_sentence(
         "old_driver",
         "the NVIDIA driver supports CUDA up to 11.8, this build needs 13.0 (install driver 580 or "
         "newer)");
 }
 
-static void a_device_newer_than_the_driver_compiles_for_is_one_sentence(void **state)
+TEST_CASE_WITH(a_device_newer_than_the_driver_compiles_for_is_one_sentence, NULL, simulated_plugin_forget)
 {
-    (void)state;
     expect_sentence("new_device",
                     "the code for CUDA simulator is compiled by the NVIDIA driver, which supports "
                     "CUDA up to 13.0 and needs 13.1 (update the driver)");
 }
 
-static void a_driver_without_a_device_is_one_sentence(void **state)
+TEST_CASE_WITH(a_driver_without_a_device_is_one_sentence, NULL, simulated_plugin_forget)
 {
-    (void)state;
     expect_sentence("no_device", "the NVIDIA driver shows no GPU");
 }
 
-static void a_device_too_old_is_one_sentence(void **state)
+TEST_CASE_WITH(a_device_too_old_is_one_sentence, NULL, simulated_plugin_forget)
 {
-    (void)state;
     expect_sentence("old_device",
                     "CUDA simulator has compute capability 7.0, this build has code for 8.0 and newer");
 }
 
-static void a_missing_plugin_is_named(void **state)
+STAGE_CASE_TEARDOWN(a_missing_plugin_is_named, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     setenv("ANNEAL_CUDA_PLUGIN", "/nowhere/anneal_cuda.so", 1);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
                             "the CUDA plugin /nowhere/anneal_cuda.so is missing");
 }
 
-static void a_plugin_that_is_none_is_refused(void **state)
+STAGE_CASE_TEARDOWN(a_plugin_that_is_none_is_refused, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     setenv("ANNEAL_CUDA_PLUGIN", s->config, 1);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
                             "the CUDA plugin cannot be loaded");
@@ -107,18 +96,17 @@ static void a_plugin_that_is_none_is_refused(void **state)
                                 "belongs to another build of anneal");
 }
 
-static void a_device_without_room_ends_the_run_with_numbers(void **state)
+STAGE_CASE_TEARDOWN(a_device_without_room_ends_the_run_with_numbers, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("full");
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), "MiB");
     assert_int_equal(stage_count_runs(), 0);
 }
 
 /* In fp32, as the first kernel then belongs to the first step; in bf16 the weights are cast before it. */
-static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
+STAGE_CASE_TEARDOWN(a_kernel_fault_leaves_a_failed_run_and_a_sentence, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("fault_at:1:embedding_gather");
     process_expect_sentence(
         process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
@@ -126,9 +114,8 @@ static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
     assert_string_equal(stage_status(), "failed");
 }
 
-static void devices_lists_what_there_is(void **state)
+TEST_CASE_WITH(devices_lists_what_there_is, NULL, simulated_plugin_forget)
 {
-    (void)state;
     simulated_plugin_use("good");
     char *devices = process_output("devices", NULL);
     assert_non_null(strstr(devices, "cpu  "));
@@ -142,9 +129,8 @@ static void devices_lists_what_there_is(void **state)
     assert_non_null(strstr(devices, "\nCUPTI    found: "));
 }
 
-static void devices_says_what_traces_lack_without_cupti(void **state)
+TEST_CASE_WITH(devices_says_what_traces_lack_without_cupti, NULL, simulated_plugin_forget)
 {
-    (void)state;
     simulated_plugin_use("no_cupti");
     char *devices = process_output("devices", NULL);
     assert_non_null(strstr(devices, "\nCUPTI    libcupti.so.13 not found (install CUPTI"));
@@ -152,9 +138,8 @@ static void devices_says_what_traces_lack_without_cupti(void **state)
 }
 
 /* At full width, though on few tokens. */
-static void the_default_preset_trains_on_the_device(void **state)
+STAGE_CASE_TEARDOWN(the_default_preset_trains_on_the_device, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     char *corpus = kept_format("--data.train=%s", s->corpus);
     process_run(0, "train", corpus, "--data.tokenizer=bytes", "--model.vocab_size=2048",
@@ -167,9 +152,8 @@ static void the_default_preset_trains_on_the_device(void **state)
     assert_true(loss > 7 && loss < 8.5); /* ln 2048 is 7.6 */
 }
 
-static void the_first_device_that_can_be_used_is_taken(void **state)
+STAGE_CASE_TEARDOWN(the_first_device_that_can_be_used_is_taken, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("mixed");
     char *devices = process_output("devices", NULL);
     if (!strstr(devices, "cuda:0   CUDA simulator, 1.0 GiB, compute capability 7.0") ||
@@ -183,9 +167,8 @@ static void the_first_device_that_can_be_used_is_taken(void **state)
 }
 
 /* cuda:N selects device N, even if others could be used. */
-static void a_device_is_chosen_by_its_number(void **state)
+STAGE_CASE_TEARDOWN(a_device_is_chosen_by_its_number, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("mixed");
     process_run(0, TRAIN, "--device", "cuda:1", "--progress=none", NULL);
     json_t *runs = stage_runs();
@@ -211,9 +194,8 @@ static int count_files(const char *folder, const char *part)
 }
 
 /* The choices are stored in the data folder; those that a damaged file lacks are measured again. */
-static void the_chosen_algorithms_are_kept_between_runs(void **state)
+STAGE_CASE_TEARDOWN(the_chosen_algorithms_are_kept_between_runs, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     struct stat before, after;
     char path[8192];
     simulated_plugin_use("good");
@@ -229,26 +211,4 @@ static void the_chosen_algorithms_are_kept_between_runs(void **state)
     assert_int_equal(after.st_size, before.st_size);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST_TEARDOWN(training_on_the_device_is_recorded_as_such, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_missing_driver_is_one_sentence, simulated_plugin_forget),
-        cmocka_unit_test_teardown(an_old_driver_is_one_sentence, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_device_newer_than_the_driver_compiles_for_is_one_sentence,
-                                  simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_driver_without_a_device_is_one_sentence, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_device_too_old_is_one_sentence, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_missing_plugin_is_named, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_plugin_that_is_none_is_refused, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_device_without_room_ends_the_run_with_numbers, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_kernel_fault_leaves_a_failed_run_and_a_sentence, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(the_default_preset_trains_on_the_device, simulated_plugin_forget),
-        cmocka_unit_test_teardown(devices_lists_what_there_is, simulated_plugin_forget),
-        cmocka_unit_test_teardown(devices_says_what_traces_lack_without_cupti, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(the_first_device_that_can_be_used_is_taken, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_device_is_chosen_by_its_number, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(the_chosen_algorithms_are_kept_between_runs, simulated_plugin_forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

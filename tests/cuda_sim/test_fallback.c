@@ -5,9 +5,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/cuda_sim/simulated_plugin.h"
@@ -93,9 +90,8 @@ static void expect_fall_back(const struct failure *f)
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
-static void a_fault_before_the_first_checkpoint_starts_from_the_beginning(void **state)
+TEST_CASE_WITH(a_fault_before_the_first_checkpoint_starts_from_the_beginning, NULL, simulated_plugin_forget)
 {
-    (void)state;
     expect_fall_back(&(struct failure){
         "fault_at:2:embedding_gather", "--sample.every=0",
         "cuda:0 failed after step 1; training continues on the CPU from the beginning, repeating 1 step, "
@@ -103,7 +99,7 @@ static void a_fault_before_the_first_checkpoint_starts_from_the_beginning(void *
         "1:0:failed 2:0:finished", "1:1 2:8", "0 0 0"});
 }
 
-static void a_fault_continues_from_the_newest_checkpoint(void **state)
+TEST_CASE_WITH(a_fault_continues_from_the_newest_checkpoint, NULL, simulated_plugin_forget)
 {
     (void)state; /* eight forward passes are of seven steps and an evaluation */
     expect_fall_back(
@@ -113,21 +109,21 @@ static void a_fault_continues_from_the_newest_checkpoint(void **state)
                           "1:0:failed 2:6:finished", "1:7 2:2", "1 0 3"});
 }
 
-static void a_fault_in_an_evaluation_leaves_no_evaluation(void **state)
+TEST_CASE_WITH(a_fault_in_an_evaluation_leaves_no_evaluation, NULL, simulated_plugin_forget)
 {
     (void)state; /* this kernel is of evaluations alone */
     expect_fall_back(&(struct failure){"fault_at:1:cross_entropy_rows<false,", "--sample.every=0",
                                        "after step 4; ", "1:0:failed 2:3:finished", "1:4 2:5", "0 0 1"});
 }
 
-static void a_fault_in_a_sample_leaves_no_sample(void **state)
+TEST_CASE_WITH(a_fault_in_a_sample_leaves_no_sample, NULL, simulated_plugin_forget)
 {
     (void)state; /* the fourth forward pass is the sample's second */
     expect_fall_back(&(struct failure){"fault_at:4:embedding_gather", "--sample.every=2", "after step 2; ",
                                        "1:0:failed 2:0:finished", "1:2 2:8", "0 0 0"});
 }
 
-static void a_device_lost_in_a_checkpoint_leaves_no_checkpoint(void **state)
+TEST_CASE_WITH(a_device_lost_in_a_checkpoint_leaves_no_checkpoint, NULL, simulated_plugin_forget)
 {
     (void)state; /* only weights and moments are that large: the first of them in the second checkpoint */
     expect_fall_back(&(struct failure){
@@ -136,7 +132,7 @@ static void a_device_lost_in_a_checkpoint_leaves_no_checkpoint(void **state)
         "1:0:failed 2:3:finished", "1:4 2:5", "1 0 1"});
 }
 
-static void a_launch_without_memory_loses_no_step(void **state)
+TEST_CASE_WITH(a_launch_without_memory_loses_no_step, NULL, simulated_plugin_forget)
 {
     (void)state; /* the state in the device's memory is saved before the CPU takes over */
     expect_fall_back(&(struct failure){
@@ -147,7 +143,7 @@ static void a_launch_without_memory_loses_no_step(void **state)
 
 /* The faulty step is queued before the previous one is reported, and the fault is found when the host waits
  * for that one. */
-static void streams_that_are_late_fall_back_from_the_same_step(void **state)
+TEST_CASE_WITH(streams_that_are_late_fall_back_from_the_same_step, NULL, simulated_plugin_forget)
 {
     setenv("ANNEAL_SIM_STREAMS", "late", 1);
     a_fault_continues_from_the_newest_checkpoint(state);
@@ -155,9 +151,8 @@ static void streams_that_are_late_fall_back_from_the_same_step(void **state)
 }
 
 /* The base is loaded again from its folder, the adapters from the newest whole checkpoint. */
-static void adapters_go_on_beside_their_base_on_the_cpu(void **state)
+TEST_CASE_WITH(adapters_go_on_beside_their_base_on_the_cpu, NULL, simulated_plugin_forget)
 {
-    (void)state;
     static const char *const cases[4][3] = {
         {"fault_at:2:embedding_gather", "auto", "1:0:failed 2:0:finished"},
         {"fault_at:9:embedding_gather", "nf4", "1:0:failed 2:6:finished"},
@@ -188,9 +183,8 @@ static void adapters_go_on_beside_their_base_on_the_cpu(void **state)
     }
 }
 
-static void a_bf16_run_continues_in_fp32(void **state)
+STAGE_CASE_TEARDOWN(a_bf16_run_continues_in_fp32, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("fault_at:9:embedding_gather");
     process_run(0, "train", s->config, EIGHT, "--train.precision=bf16", "--progress=none", NULL);
     expect_query(s, "select device, precision, status, segment from runs", "cpu|fp32|finished|2");
@@ -202,9 +196,9 @@ static void a_bf16_run_continues_in_fp32(void **state)
 
 /* ---- with --device cuda ---- */
 
-static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void **state)
+STAGE_CASE_TEARDOWN(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("fault_at:9:embedding_gather");
     process_run(0, "train", s->config, EIGHT, "--name=cpu", "--device=cpu", "--progress=none", NULL);
     process_expect_sentence(
@@ -217,9 +211,9 @@ static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void 
     expect_losses("gpu", LOSS_TOLERANCE);
 }
 
-static void cuda_alone_without_a_checkpoint_says_that_there_is_none(void **state)
+STAGE_CASE_TEARDOWN(cuda_alone_without_a_checkpoint_says_that_there_is_none, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("lost_at:2"); /* the second step's result */
     process_expect_sentence(
         process_run(1, "train", s->config, EIGHT, "--device=cuda", "--progress=none", NULL),
@@ -234,9 +228,9 @@ static void cuda_alone_without_a_checkpoint_says_that_there_is_none(void **state
         "--name=long", "--progress=json"
 
 /* The device is lost in the checkpoint that the end is made of. */
-static void ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile(void **state)
+STAGE_CASE_TEARDOWN(ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("lost_at:1:16384");
     struct process *p = process_start("train", s->config, LONG, NULL);
     process_wait_lines(p, 4);
@@ -268,9 +262,9 @@ static void order(struct process *trainer, const char *verb, const char *value)
     process_poll(trainer);
 }
 
-static void a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile(void **state)
+STAGE_CASE_TEARDOWN(a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("lost_at:1:16384");
     struct process *p = process_start("train", s->config, LONG, NULL);
     process_wait_lines(p, 4);
@@ -284,9 +278,9 @@ static void a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile(void **stat
  * evaluation.
  *
  * */
-static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
+STAGE_CASE_TEARDOWN(orders_in_force_and_under_way_go_over_to_the_cpu, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("fault_at:1:cross_entropy_rows<false,");
     struct process *p = process_start("train", s->config, LONG, NULL);
     process_wait_lines(p, 4);
@@ -313,9 +307,8 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
 }
 
 /* The workbench during a fallback: the header shows the new device, the newest event shows the reason. */
-static void the_workbench_shows_the_fall_back_live(void **state)
+STAGE_CASE_TEARDOWN(the_workbench_shows_the_fall_back_live, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("fault_at:1:cross_entropy_rows<false,");
     struct process *p = process_start("train", s->config, LONG, NULL);
     process_wait_lines(p, 4);
@@ -337,9 +330,9 @@ static void the_workbench_shows_the_fall_back_live(void **state)
 
 #define BY_CATEGORY "--memory.allocator=basic" /* one allocation each, where the arena is one for all */
 
-static void a_device_without_room_for_a_category_falls_back_with_the_numbers(void **state)
+STAGE_CASE_TEARDOWN(a_device_without_room_for_a_category_falls_back_with_the_numbers, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     for (int i = 1; i <= 4; i++) { /* cuBLASLt's workspace, then the plan's categories */
         char *machine = kept_format("oom_at:%d", i);
         simulated_plugin_use(machine);
@@ -355,9 +348,8 @@ static void a_device_without_room_for_a_category_falls_back_with_the_numbers(voi
     expect_query(s, "select device, status, segment, count(*) from runs", "cpu|finished|1|4");
 }
 
-static void a_resume_falls_back_too(void **state)
+STAGE_CASE_TEARDOWN(a_resume_falls_back_too, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     process_run(0, "train", s->config, EIGHT, "--device=cuda", "--progress=none", NULL);
     simulated_plugin_use("oom_at:3");
@@ -381,9 +373,9 @@ static void expect_logged(const struct stage *s, const char *const *words)
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* The message is one line; the run's log has the request and a table of the memory in use. */
-static void a_device_without_room_leaves_the_table_in_the_log(void **state)
+STAGE_CASE_TEARDOWN(a_device_without_room_leaves_the_table_in_the_log, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("oom_at:3");
     process_run(0, "train", s->config, EIGHT, BY_CATEGORY, "--progress=none", NULL);
     expect_logged(s, WORDS("training on the CPU: gradients: no room for", "device memory, basic allocator:",
@@ -398,9 +390,9 @@ static void a_device_without_room_leaves_the_table_in_the_log(void **state)
                         "  all ", "training continues on the CPU from the checkpoint of step 2", "finished"));
 }
 
-static void a_resume_without_room_leaves_the_table_in_the_log(void **state)
+STAGE_CASE_TEARDOWN(a_resume_without_room_leaves_the_table_in_the_log, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     process_run(0, "train", s->config, EIGHT, "--device=cuda", "--progress=none", NULL);
     simulated_plugin_use("oom_at:3");
@@ -411,9 +403,9 @@ static void a_resume_without_room_leaves_the_table_in_the_log(void **state)
                            "device memory, basic allocator:", "  weights "));
 }
 
-static void a_head_too_wide_for_the_gpu_is_known_before_the_first_step(void **state)
+STAGE_CASE_TEARDOWN(a_head_too_wide_for_the_gpu_is_known_before_the_first_step, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     process_expect_sentence(
         process_run(1, "train", s->config, EIGHT, "--model.head_dim=258", "--device=cuda", NULL),
@@ -424,9 +416,8 @@ static void a_head_too_wide_for_the_gpu_is_known_before_the_first_step(void **st
     expect_query(s, "select device, status from runs", "cpu|finished");
 }
 
-static void a_precision_that_the_cpu_lacks_names_its_key(void **state)
+STAGE_CASE_TEARDOWN(a_precision_that_the_cpu_lacks_names_its_key, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("no_device");
     process_expect_sentence(
         process_run(2, "train", s->config, "--train.precision=tf32", "--device=cpu", NULL),
@@ -438,9 +429,8 @@ static void a_precision_that_the_cpu_lacks_names_its_key(void **state)
 }
 
 /* No GPU, a full one, a resume without one: with `auto` the run uses the CPU in fp32 and reports it. */
-static void auto_trains_on_the_cpu_in_its_own_precision(void **state)
+TEST_CASE_WITH(auto_trains_on_the_cpu_in_its_own_precision, NULL, simulated_plugin_forget)
 {
-    (void)state;
     static const char *const machines[] = {"no_device", "full"};
     struct stage s;
     for (int i = 0; i < 2; i++) {
@@ -460,9 +450,9 @@ static void auto_trains_on_the_cpu_in_its_own_precision(void **state)
 
 /* ---- from one device to the other ---- */
 
-static void a_checkpoint_of_either_device_resumes_on_the_other(void **state)
+STAGE_CASE_TEARDOWN(a_checkpoint_of_either_device_resumes_on_the_other, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     process_run(0, "train", s->config, EIGHT, "--train.total_steps=12", "--name=cpu", "--device=cpu",
                 "--progress=none", NULL);
@@ -482,9 +472,8 @@ static void a_checkpoint_of_either_device_resumes_on_the_other(void **state)
 
 /* ---- generating ---- */
 
-static void text_is_generated_on_either_device(void **state)
+STAGE_CASE_TEARDOWN(text_is_generated_on_either_device, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     process_run(0, "train", s->config, EIGHT, BY_CATEGORY, "--device=cpu", "--progress=none", NULL);
 #define GENERATE "generate", "latest", "--prompt=the ", "--max-tokens=12", "--temperature=0"
@@ -500,40 +489,4 @@ static void text_is_generated_on_either_device(void **state)
                             "--device gpu: must be auto|cpu|cuda|cuda:N");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_fault_before_the_first_checkpoint_starts_from_the_beginning,
-                                  simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_fault_continues_from_the_newest_checkpoint, simulated_plugin_forget),
-        cmocka_unit_test_teardown(streams_that_are_late_fall_back_from_the_same_step,
-                                  simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_fault_in_an_evaluation_leaves_no_evaluation, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_fault_in_a_sample_leaves_no_sample, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_device_lost_in_a_checkpoint_leaves_no_checkpoint,
-                                  simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_launch_without_memory_loses_no_step, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_bf16_run_continues_in_fp32, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu,
-                            simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(cuda_alone_without_a_checkpoint_says_that_there_is_none, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(ctrl_c_is_obeyed_when_the_device_is_lost_meanwhile, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile,
-                            simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(orders_in_force_and_under_way_go_over_to_the_cpu, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(the_workbench_shows_the_fall_back_live, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_device_without_room_for_a_category_falls_back_with_the_numbers,
-                            simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_resume_falls_back_too, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_device_without_room_leaves_the_table_in_the_log, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_resume_without_room_leaves_the_table_in_the_log, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_head_too_wide_for_the_gpu_is_known_before_the_first_step,
-                            simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_precision_that_the_cpu_lacks_names_its_key, simulated_plugin_forget),
-        cmocka_unit_test_teardown(auto_trains_on_the_cpu_in_its_own_precision, simulated_plugin_forget),
-        cmocka_unit_test_teardown(adapters_go_on_beside_their_base_on_the_cpu, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(a_checkpoint_of_either_device_resumes_on_the_other, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(text_is_generated_on_either_device, simulated_plugin_forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

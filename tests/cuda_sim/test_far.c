@@ -2,18 +2,11 @@
  * hold anything and only the last blocks of a launch run, against the same rows alone. An index that is
  * computed in 32 bits reaches other memory of the tensor, which is zero. Not here: the backward passes
  * of norms, whose blocks go through a share of all rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "kernels/device/cuda_plugin.h"
 #include "kernels/moments.h"
 #include "kernels/nf4.h"
 #include "kernels/partition.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/op_cases.h"
 
@@ -429,12 +422,11 @@ static void optimizers(void)
     forget();
 }
 
-static void offsets_beyond_32_bits_reach_their_elements(void **state)
+TEST_CASE(offsets_beyond_32_bits_reach_their_elements)
 {
     static void (*const cases[])(void) = {elementwise, bias,   swiglu,    dropout, rmsnorm,
                                           embedding,   rope,   attention, cache,   few_rows,
                                           nf4,         losses, pooling,   sums,    optimizers};
-    (void)state;
     for (int s = 0; s < 2; s++) {
         k = sides[s].backend, device = sides[s].device, stream = sides[s].stream;
         element = precision_element(sides[s].precision), E = precision_bytes(sides[s].precision);
@@ -461,6 +453,5 @@ static int close_sides(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(offsets_beyond_32_bits_reach_their_elements)};
-    return cmocka_run_group_tests(tests, open_sides, close_sides);
+    return TEST_RUN(open_sides, close_sides);
 }

@@ -1,17 +1,9 @@
 /* The feed on streams that run as late as allowed: the device computes on the batch that was cut for the
  * step, although the host has already cut later ones; also across the ends of epochs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "core/train/feed.h"
 #include "datasets/prefetch.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;
@@ -96,9 +88,8 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     return wrong;
 }
 
-static void the_device_finds_each_batch_as_it_was_cut(void **state)
+TEST_CASE(the_device_finds_each_batch_as_it_was_cut)
 {
-    (void)state;
     static const int micro_batches[] = {1, 2, 3, 8, 100};
     sim_set_late(true);
     for (size_t i = 0; i < sizeof micro_batches / sizeof *micro_batches; i++)
@@ -120,9 +111,8 @@ static void do_not_wait_for(struct stream *stream, struct event *event)
 }
 
 /* A race planted in each of the feed's waits. */
-static void without_waiting_a_copy_reads_what_the_host_writes_after_it(void **state)
+TEST_CASE(without_waiting_a_copy_reads_what_the_host_writes_after_it)
 {
-    (void)state;
     struct backend host_runs_ahead = *cuda_plugin.table, streams_run_ahead = *cuda_plugin.table;
     host_runs_ahead.event_wait = do_not_wait;
     streams_run_ahead.stream_after = do_not_wait_for;
@@ -134,11 +124,4 @@ static void without_waiting_a_copy_reads_what_the_host_writes_after_it(void **st
     assert_int_equal(wrong_batches(&host_runs_ahead, 1, true, 0), 0); /* only late streams show the race */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_device_finds_each_batch_as_it_was_cut),
-        cmocka_unit_test(without_waiting_a_copy_reads_what_the_host_writes_after_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

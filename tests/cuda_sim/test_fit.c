@@ -2,9 +2,6 @@
  * and with the page-locked memory that the run needs on its host. */
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/memory/fit.h"
 #include "kernels/device/cuda_plugin.h"
@@ -64,9 +61,8 @@ static json_t *fit_of(const struct stage *s)
     return fit;
 }
 
-static void what_fits_next_to_a_run_on_the_gpu_starts_there(void **state)
+TEST_CASE_WITH(what_fits_next_to_a_run_on_the_gpu_starts_there, NULL, simulated_plugin_forget)
 {
-    (void)state;
     struct stage s;
     open_stage(&s, "beside");
     json_t *alone = fit_of(&s);
@@ -93,9 +89,8 @@ static void what_fits_next_to_a_run_on_the_gpu_starts_there(void **state)
 }
 
 /* A short command passes the queue: it fits into the memory that the training run leaves. */
-static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
+TEST_CASE_WITH(who_waits_for_the_gpu_is_seen_and_comes_first, NULL, simulated_plugin_forget)
 {
-    (void)state;
     struct stage s;
     open_stage(&s, "queue");
     process_run(0, "train", s.config, "--device=cuda", "--train.total_steps=1", "--name=trained",
@@ -136,9 +131,8 @@ static void boundless(struct device *device, struct device_info *out)
 #define HUGE_MODEL "model.vocab_size=16777216", "model.hidden_dim=65536"
 
 /* 4 TiB of weights, and three times as much in the snapshot that checkpoints are written from. */
-static void page_locked_memory_that_the_host_has_not_is_reported_before_anything_is_allocated(void **state)
+TEST_CASE(page_locked_memory_that_the_host_has_not_is_reported_before_anything_is_allocated)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     struct backend backend = *cuda_plugin.table;
@@ -157,12 +151,4 @@ static void page_locked_memory_that_the_host_has_not_is_reported_before_anything
     session_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_fits_next_to_a_run_on_the_gpu_starts_there, simulated_plugin_forget),
-        cmocka_unit_test_teardown(who_waits_for_the_gpu_is_seen_and_comes_first, simulated_plugin_forget),
-        cmocka_unit_test(page_locked_memory_that_the_host_has_not_is_reported_before_anything_is_allocated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

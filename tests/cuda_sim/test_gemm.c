@@ -1,19 +1,12 @@
 /* Matrix products on the simulated cuBLASLt: every form against the CPU twin, and how algorithms are chosen
  * before training, never within a step. test_gemm_choices.c tests their storage. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 /* cmocka wants the first four above */
-#include <cmocka.h>
-
 #include "core/base/philox.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/kernels/product.h"
@@ -201,9 +194,8 @@ static double tolerance(enum precision precision, bool accumulate)
     return precision == PRECISION_BF16 && !accumulate ? 3e-3 : 1e-5;
 }
 
-static void every_form_agrees_with_the_cpu(void **state)
+TEST_CASE(every_form_agrees_with_the_cpu)
 {
-    (void)state;
     static const struct gemm_shape sizes[] = {{.M = 1, .N = 1, .K = 1},
                                               {.M = 5, .N = 7, .K = 11},
                                               {.M = 16, .N = 24, .K = 8},
@@ -301,9 +293,8 @@ static const char *algorithm_of(struct side *s, struct gemm_shape g)
     return sim_last_algorithm();
 }
 
-static void the_fastest_that_adds_in_a_fixed_order_is_chosen(void **state)
+TEST_CASE(the_fastest_that_adds_in_a_fixed_order_is_chosen)
 {
-    (void)state;
     for (int p = 0; p < PRECISIONS; p++) {
         struct side s, cpu;
         struct watcher w = {0};
@@ -323,9 +314,8 @@ static void the_fastest_that_adds_in_a_fixed_order_is_chosen(void **state)
     }
 }
 
-static void a_product_is_warmed_for_its_strides(void **state)
+TEST_CASE(a_product_is_warmed_for_its_strides)
 {
-    (void)state;
     static float out[OUT_MAX];
     struct side s;
     open_side(&s, cuda_plugin.table, PRECISION_FP32);
@@ -339,9 +329,8 @@ static void a_product_is_warmed_for_its_strides(void **state)
     close_side(&s);
 }
 
-static void elements_that_do_not_go_together_are_declined(void **state)
+TEST_CASE(elements_that_do_not_go_together_are_declined)
 {
-    (void)state;
     for (int p = 0; p < PRECISIONS; p++)
         for (int which = 0; which < 3; which++) { /* one operand of another type than the stream's */
             struct gemm_shape g = product_shape((struct gemm_shape){.M = 2, .N = 2, .K = 2}, p, 0);
@@ -357,9 +346,8 @@ static void elements_that_do_not_go_together_are_declined(void **state)
         }
 }
 
-static void a_warmed_product_is_never_pushed_out(void **state)
+TEST_CASE(a_warmed_product_is_never_pushed_out)
 {
-    (void)state;
     struct side s;
     open_side(&s, cuda_plugin.table, PRECISION_FP32);
     warm_well(&s, NULL), lend(&s);
@@ -374,9 +362,8 @@ static void a_warmed_product_is_never_pushed_out(void **state)
 }
 
 /* If anything has failed on the device, warming reports it and does nothing else. */
-static void a_faulted_device_is_not_warmed(void **state)
+TEST_CASE(a_faulted_device_is_not_warmed)
 {
-    (void)state;
     struct side s;
     struct err err;
     struct watcher w = {0};
@@ -392,9 +379,8 @@ static void a_faulted_device_is_not_warmed(void **state)
 }
 
 /* Runs in its own process, as memory of a failed device is freed only when the process ends. */
-static void a_fault_while_warming_is_a_sentence(void **state)
+TEST_CASE(a_fault_while_warming_is_a_sentence)
 {
-    (void)state;
     struct side s;
     struct err err;
     struct watcher w = {.fault_at = 1};
@@ -414,9 +400,8 @@ static void a_fault_while_warming_is_a_sentence(void **state)
     close_side(&s);
 }
 
-static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
+TEST_CASE(warming_that_is_stopped_or_has_no_room_leaves_nothing)
 {
-    (void)state;
     struct side s;
     struct err err;
     struct watcher w = {.stop_at = 1};
@@ -436,9 +421,8 @@ static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
 /* ---- failing ---- */
 
 /* The simulator ends the process if CUDA is called again. Each call has a stream without the error. */
-static void a_lost_device_is_called_by_no_operation(void **state)
+TEST_CASE(a_lost_device_is_called_by_no_operation)
 {
-    (void)state;
     struct side s;
     struct err err;
     struct event *from, *to;
@@ -505,9 +489,8 @@ static void expect_declined(const char *machine, enum status status, const char 
     sim_set_machine(SIM_MACHINE_GOOD);
 }
 
-static void a_product_that_fails_alone_leaves_the_device_in_use(void **state)
+TEST_CASE(a_product_that_fails_alone_leaves_the_device_in_use)
 {
-    (void)state;
     expect_declined("no_room_at:1:cublasLtMatmul", STATUS_NO_MEMORY,
                     "cublasLtMatmul failed: (2,2) += (2,3)(3,2): an allocation failed");
     expect_declined("refused_at:1", STATUS_DEVICE,
@@ -537,9 +520,8 @@ static void expect_nothing_new(struct story *story)
 }
 
 /* The first step chooses none either, also with every option of the configuration switched on. */
-static void no_step_chooses_or_allocates_anything(void **state)
+TEST_CASE(no_step_chooses_or_allocates_anything)
 {
-    (void)state;
     static const char *const plain[] = {"train.total_steps=3", "eval.every=1", "data.val_fraction=0.2",
                                         "eval.batches=2", NULL};
     static const char *const full[] = {"train.total_steps=3",    "model.qk_norm=true", "model.qkv_bias=true",
@@ -560,9 +542,8 @@ static void no_step_chooses_or_allocates_anything(void **state)
 }
 
 /* A sample's context grows by a token a pass: not every length may be a new product. */
-static void samples_prepare_no_products(void **state)
+TEST_CASE(samples_prepare_no_products)
 {
-    (void)state;
     struct session s;
     static const char *const words[] = {"train.total_steps=2", "sample.every=1",     "sample.max_tokens=40",
                                         "train.seq_len=64",    "train.batch_size=1", NULL};
@@ -576,21 +557,4 @@ static void samples_prepare_no_products(void **state)
     session_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form_agrees_with_the_cpu),
-        cmocka_unit_test(the_fastest_that_adds_in_a_fixed_order_is_chosen),
-        cmocka_unit_test(a_product_is_warmed_for_its_strides),
-        cmocka_unit_test(elements_that_do_not_go_together_are_declined),
-        cmocka_unit_test(a_warmed_product_is_never_pushed_out),
-        cmocka_unit_test(a_faulted_device_is_not_warmed),
-        cmocka_unit_test(a_fault_while_warming_is_a_sentence),
-        cmocka_unit_test(warming_that_is_stopped_or_has_no_room_leaves_nothing),
-        cmocka_unit_test(a_lost_device_is_called_by_no_operation),
-        cmocka_unit_test(a_product_that_fails_alone_leaves_the_device_in_use),
-        cmocka_unit_test(no_step_chooses_or_allocates_anything),
-        cmocka_unit_test(samples_prepare_no_products),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

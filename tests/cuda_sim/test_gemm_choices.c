@@ -1,18 +1,11 @@
 /* The file that stores the algorithms of matrix products between processes: intact, damaged, hostile, not
  * writable, and used by two processes at once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka.h needs setjmp.h, stdarg.h and stddef.h before it */
-#include <cmocka.h>
 
 #include "core/base/file.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/kernels/product.h"
@@ -112,9 +105,8 @@ static unsigned char *read_file(const char *path, size_t *size)
     return copy;
 }
 
-static void a_choice_is_the_same_in_the_next_process(void **state)
+TEST_CASE(a_choice_is_the_same_in_the_next_process)
 {
-    (void)state;
     char *path, *folder = fresh_folder("kept", &path);
     size_t size, again;
     struct watcher w = {0};
@@ -134,9 +126,8 @@ static void a_choice_is_the_same_in_the_next_process(void **state)
     free(before), free(after), free(path), free(folder);
 }
 
-static void measuring_waits_for_streams_that_run_late(void **state)
+TEST_CASE(measuring_waits_for_streams_that_run_late)
 {
-    (void)state;
     sim_set_late(true);
     assert_string_equal(live(NULL, NULL), "vector");
     sim_set_late(false);
@@ -148,7 +139,7 @@ static enum status no_scratch(void *context, size_t bytes, void **out, struct er
     return err_set(err, STATUS_NO_MEMORY, "no scratch");
 }
 
-static void without_scratch_nothing_is_measured(void **state)
+TEST_CASE(without_scratch_nothing_is_measured)
 {
     const struct backend *k = cuda_plugin.table;
     struct watcher w = {0};
@@ -157,7 +148,6 @@ static void without_scratch_nothing_is_measured(void **state)
     struct device *device = NULL;
     struct stream *stream = NULL;
     struct err err;
-    (void)state;
     if (k->device_open(DEVICE_FIRST, 1, &device, &err) ||
         k->stream_open(device, PRECISION_FP32, &stream, &err))
         fail_msg("%s", err.text);
@@ -177,9 +167,8 @@ static void write_file(const char *path, const void *bytes, size_t size)
 
 /* Whatever the file contains, warming works without a warning and leaves a file that is complete for the next
  * process. */
-static void a_damaged_file_is_measured_anew(void **state)
+TEST_CASE(a_damaged_file_is_measured_anew)
 {
-    (void)state;
     char *path, *folder = fresh_folder("damaged", &path);
     size_t size, again;
     struct watcher w = {0};
@@ -206,9 +195,8 @@ static void a_damaged_file_is_measured_anew(void **state)
 
 /* The file is sound, but an algorithm in it is not known to cuBLASLt, cannot run, or adds up in no fixed
  * order: it is replaced, and only it. */
-static void an_algorithm_that_cannot_run_is_replaced(void **state)
+TEST_CASE(an_algorithm_that_cannot_run_is_replaced)
 {
-    (void)state;
     char *path, *folder = fresh_folder("refused", &path);
     size_t size, again;
     for (int kind = 0; kind < 3; kind++) {
@@ -240,9 +228,8 @@ static void an_algorithm_that_cannot_run_is_replaced(void **state)
     free(path), free(folder);
 }
 
-static void a_folder_that_cannot_be_written_costs_a_warning(void **state)
+TEST_CASE(a_folder_that_cannot_be_written_costs_a_warning)
 {
-    (void)state;
     char *path, *folder = fresh_folder("unwritable", &path), *inside;
     struct watcher w = {0};
     rig_write(folder, "a file", 6); /* where the folder should be */
@@ -266,9 +253,8 @@ static void begin_another(void)
     }
 }
 
-static void of_two_processes_the_first_to_measure_decides(void **state)
+TEST_CASE(of_two_processes_the_first_to_measure_decides)
 {
-    (void)state;
     char *path;
     int status;
     struct watcher w = {.at_end = begin_another};
@@ -278,16 +264,4 @@ static void of_two_processes_the_first_to_measure_decides(void **state)
     free(path), free(race_folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_choice_is_the_same_in_the_next_process),
-        cmocka_unit_test(measuring_waits_for_streams_that_run_late),
-        cmocka_unit_test(without_scratch_nothing_is_measured),
-        cmocka_unit_test(a_damaged_file_is_measured_anew),
-        cmocka_unit_test(an_algorithm_that_cannot_run_is_replaced),
-        cmocka_unit_test(a_folder_that_cannot_be_written_costs_a_warning),
-        cmocka_unit_test(of_two_processes_the_first_to_measure_decides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,18 +3,11 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 #include "core/base/file.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/activity.h"
 #include "tests/gpu/decoding.h"
@@ -38,9 +31,8 @@ static const struct op_speed_sizes little = {.B = 2,
                                              .n = 3000,
                                              .calls = 2};
 
-static void every_operation_is_timed_and_says_its_work(void **state)
+TEST_CASE(every_operation_is_timed_and_says_its_work)
 {
-    (void)state;
     static const enum precision precisions[] = {PRECISION_FP32, PRECISION_BF16};
     struct err err = {0};
     for (int i = 0; i < 2; i++) {
@@ -60,9 +52,8 @@ static void every_operation_is_timed_and_says_its_work(void **state)
     assert_int_equal(sim_events(), 0);
 }
 
-static void a_kernel_and_its_copies_are_seen(void **state)
+TEST_CASE(a_kernel_and_its_copies_are_seen)
 {
-    (void)state;
     struct activity_sight sight;
     struct err err = {0};
     sim_set_cupti(false, 0);
@@ -97,9 +88,8 @@ static struct op_work work_of(const char *name, const struct op_speed_sizes *siz
 }
 
 /* Computed by hand for the small sizes: N 18, C 64, F 48, Q 128, 3,000 parameters. */
-static void the_work_is_what_the_contract_moves(void **state)
+TEST_CASE(the_work_is_what_the_contract_moves)
 {
-    (void)state;
     assert_true(work_of("add", &little).bytes == 3 * 4 * 18 * 64);
     assert_true(work_of("swiglu_backward", &little).bytes == 6 * 4 * 18 * 48);
     assert_true(work_of("rope", &little).bytes == 2 * 4 * 18 * 6 * 16);
@@ -114,9 +104,8 @@ static void the_work_is_what_the_contract_moves(void **state)
     assert_true(work_of("attention_cached: prompt", &little).flops == 2 * 2.0 * 4 * 35 * 16);
 }
 
-static void a_fault_is_the_sentence_not_a_speed(void **state)
+TEST_CASE(a_fault_is_the_sentence_not_a_speed)
 {
-    (void)state;
     struct op_bench *bench;
     struct err err = {0};
     double ms = 0;
@@ -130,9 +119,8 @@ static void a_fault_is_the_sentence_not_a_speed(void **state)
     sim_set_machine(SIM_MACHINE_GOOD);
 }
 
-static void operands_that_do_not_fit_are_refused_and_leave_nothing(void **state)
+TEST_CASE(operands_that_do_not_fit_are_refused_and_leave_nothing)
 {
-    (void)state;
     struct op_bench *bench;
     struct err err = {0};
     sim_set_machine(SIM_MACHINE_FULL);
@@ -143,9 +131,8 @@ static void operands_that_do_not_fit_are_refused_and_leave_nothing(void **state)
     assert_int_equal(sim_events(), 0);
 }
 
-static void the_curve_in_each_precision_is_the_cpus_and_another_one_is_not(void **state)
+TEST_CASE(the_curve_in_each_precision_is_the_cpus_and_another_one_is_not)
 {
-    (void)state;
     double cpu[TRAINING_STEPS], cuda[TRAINING_STEPS];
     struct err err = {0};
     assert_int_equal(training_curve(cpu_backend(), PRECISION_FP32, NULL, cpu, &err), STATUS_OK);
@@ -164,9 +151,8 @@ static void the_curve_in_each_precision_is_the_cpus_and_another_one_is_not(void 
     assert_false(training_difference(cuda, cpu) <= 1);
 }
 
-static void a_text_has_the_cpus_logits_and_another_one_has_not(void **state)
+TEST_CASE(a_text_has_the_cpus_logits_and_another_one_has_not)
 {
-    (void)state;
     struct err err = {0};
     struct model_config config = decoding_model();
     for (int p = 0; p < PRECISIONS; p++) {
@@ -190,9 +176,8 @@ static void a_text_has_the_cpus_logits_and_another_one_has_not(void **state)
     }
 }
 
-static void a_presets_steps_are_timed(void **state)
+TEST_CASE(a_presets_steps_are_timed)
 {
-    (void)state;
     const struct training_preset preset = {PRESET_TINY, 1, 4, 0};
     struct training_speed speed;
     struct err err = {0};
@@ -218,9 +203,8 @@ static bool fails_at(const char *name, enum precision precision, struct op_work 
     return check.failed;
 }
 
-static void an_operation_that_is_slow_fails(void **state)
+TEST_CASE(an_operation_that_is_slow_fails)
 {
-    (void)state;
     /* 3 GB at the copy's rate, 700 GFLOP at the product's */
     const struct op_work moves = {.bytes = 3e9}, computes = {.bytes = 1e6, .flops = 700e9};
     for (const struct op_speed_case *op = op_speed_cases; op->name; op++) {
@@ -239,9 +223,8 @@ static void an_operation_that_is_slow_fails(void **state)
     assert_int_equal(check.passed + check.failed, 0);
 }
 
-static void a_product_below_the_published_peak_fails(void **state)
+TEST_CASE(a_product_below_the_published_peak_fails)
 {
-    (void)state;
     struct check check = {0};
     struct speed_rates rates = measured;
     speeds_judge_gemm(&check, PRECISION_BF16, &rates);
@@ -271,9 +254,8 @@ static struct check judge_step(struct training_speed speed)
     return check;
 }
 
-static void a_step_that_is_slow_or_takes_more_memory_or_learns_nothing_fails(void **state)
+TEST_CASE(a_step_that_is_slow_or_takes_more_memory_or_learns_nothing_fails)
 {
-    (void)state;
     struct training_speed slow = good_step, large = good_step, dull = good_step, unknown = good_step;
     struct check check = judge_step(good_step);
     assert_true(check.passed == 3 && check.failed == 0);
@@ -288,9 +270,8 @@ static void a_step_that_is_slow_or_takes_more_memory_or_learns_nothing_fails(voi
     assert_true(check.failed == 0 && check.skipped == 1);
 }
 
-static void a_step_that_pytorch_beats_fails(void **state)
+TEST_CASE(a_step_that_pytorch_beats_fails)
 {
-    (void)state;
     struct torch_speed theirs = {
         .step_ms = 61, .tokens_per_second = 537180, .peak_bytes = 20e9, .version = "2.9"};
     struct check check = {0};
@@ -302,9 +283,8 @@ static void a_step_that_pytorch_beats_fails(void **state)
     assert_int_equal(check.failed, 2);
 }
 
-static void losses_that_part_from_pytorchs_fail(void **state)
+TEST_CASE(losses_that_part_from_pytorchs_fail)
 {
-    (void)state;
     double ours[STEPS_LOSSES], theirs[STEPS_LOSSES];
     struct check check = {0};
     for (int i = 0; i < STEPS_LOSSES; i++) {
@@ -334,9 +314,8 @@ static void stand_in_python(const char *folder, const char *text)
     setenv("ANNEAL_BENCH_PYTHON", path, 1);
 }
 
-static void pytorch_reports_its_losses_or_why_there_are_none(void **state)
+TEST_CASE(pytorch_reports_its_losses_or_why_there_are_none)
 {
-    (void)state;
     char folder[] = "/tmp/test_gpu_check.XXXXXX";
     double losses[2] = {0};
     struct torch_speed speed = {0};
@@ -373,9 +352,8 @@ static const struct model_config minute = {.vocab_size = 31,
                                            .rope_base = 10000,
                                            .norm_eps = 1e-5};
 
-static void every_way_of_queueing_computes_the_same(void **state)
+TEST_CASE(every_way_of_queueing_computes_the_same)
 {
-    (void)state;
     struct training_ways ways;
     struct err err = {0};
     uint64_t graphs = sim_graph_launches();
@@ -392,9 +370,8 @@ static void every_way_of_queueing_computes_the_same(void **state)
     assert_int_equal(sim_graphs(), 0);
 }
 
-static void losses_come_with_all_that_another_program_needs(void **state)
+TEST_CASE(losses_come_with_all_that_another_program_needs)
 {
-    (void)state;
     enum { B = 2, T = 9, STEPS = 30 };
     char folder[] = "/tmp/test_gpu_check.XXXXXX", path[PATH_MAX];
     double losses[STEPS];
@@ -416,9 +393,8 @@ static void losses_come_with_all_that_another_program_needs(void **state)
     assert_int_equal(file_remove_tree(folder, &err), STATUS_OK);
 }
 
-static void the_heaviest_kernels_of_a_step_are_listed(void **state)
+TEST_CASE(the_heaviest_kernels_of_a_step_are_listed)
 {
-    (void)state;
     static struct training_kernels kernels;
     struct err err = {0};
     sim_set_cupti(true, 0);
@@ -435,9 +411,8 @@ static void the_heaviest_kernels_of_a_step_are_listed(void **state)
     assert_int_equal(sim_device_bytes(), 0);
 }
 
-static void gpus_exchange_in_a_world_of_two_and_of_one(void **state)
+TEST_CASE(gpus_exchange_in_a_world_of_two_and_of_one)
 {
-    (void)state;
     struct ranks_sight sight = {0};
     struct err err = {0};
     char path[PATH_MAX];
@@ -457,27 +432,4 @@ static void gpus_exchange_in_a_world_of_two_and_of_one(void **state)
     sim_set_gpus(1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_and_its_copies_are_seen),
-        cmocka_unit_test(every_operation_is_timed_and_says_its_work),
-        cmocka_unit_test(the_work_is_what_the_contract_moves),
-        cmocka_unit_test(a_fault_is_the_sentence_not_a_speed),
-        cmocka_unit_test(operands_that_do_not_fit_are_refused_and_leave_nothing),
-        cmocka_unit_test(the_curve_in_each_precision_is_the_cpus_and_another_one_is_not),
-        cmocka_unit_test(a_text_has_the_cpus_logits_and_another_one_has_not),
-        cmocka_unit_test(a_presets_steps_are_timed),
-        cmocka_unit_test(an_operation_that_is_slow_fails),
-        cmocka_unit_test(a_product_below_the_published_peak_fails),
-        cmocka_unit_test(a_step_that_is_slow_or_takes_more_memory_or_learns_nothing_fails),
-        cmocka_unit_test(a_step_that_pytorch_beats_fails),
-        cmocka_unit_test(losses_that_part_from_pytorchs_fail),
-        cmocka_unit_test(pytorch_reports_its_losses_or_why_there_are_none),
-        cmocka_unit_test(losses_come_with_all_that_another_program_needs),
-        cmocka_unit_test(the_heaviest_kernels_of_a_step_are_listed),
-        cmocka_unit_test(every_way_of_queueing_computes_the_same),
-        cmocka_unit_test(gpus_exchange_in_a_world_of_two_and_of_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

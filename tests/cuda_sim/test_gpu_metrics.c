@@ -2,9 +2,6 @@
  * stand-in for NVIDIA's management library. */
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/cuda_sim/simulated_plugin.h"
@@ -35,9 +32,8 @@ static void assert_shows(const char *text, const char *wanted)
     if (!strstr(text, wanted)) fail_msg("\"%s\" is not in:\n%s", wanted, text);
 }
 
-static void a_run_records_its_gpu_and_who_holds_memory_of_it(void **state)
+STAGE_CASE_TEARDOWN(a_run_records_its_gpu_and_who_holds_memory_of_it, forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     use_stand_in("own");
     process_run(0, "train", s->config, "--model.hidden_dim=16", "--train.total_steps=2", "--device=cuda",
@@ -61,9 +57,8 @@ static void a_run_records_its_gpu_and_who_holds_memory_of_it(void **state)
     assert_string_equal(text, "3|7408|1"); /* 7 GiB, 200 and 40 MiB; its own process has a name */
 }
 
-static void devices_reports_who_holds_memory_by_run_or_by_number(void **state)
+STAGE_CASE_TEARDOWN(devices_reports_who_holds_memory_by_run_or_by_number, forget, struct stage *s)
 {
-    struct stage *s = *state;
     char pid[16], line[96];
     simulated_plugin_use("good");
     use_stand_in("own");
@@ -86,9 +81,8 @@ static void devices_reports_who_holds_memory_by_run_or_by_number(void **state)
 }
 
 /* A real library does not have the simulator's GPU either. */
-static void a_run_without_nvml_records_its_host(void **state)
+STAGE_CASE_TEARDOWN(a_run_without_nvml_records_its_host, forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     process_run(0, "train", s->config, "--train.total_steps=2", "--device=cuda", "--progress=none", NULL);
     stage_expect(s,
@@ -100,9 +94,8 @@ static void a_run_without_nvml_records_its_host(void **state)
     if (strstr(text, "utilization_pct")) fail_msg("%s", text);
 }
 
-static void devices_says_why_nobody_can_tell(void **state)
+TEST_CASE_WITH(devices_says_why_nobody_can_tell, NULL, forget)
 {
-    (void)state;
     simulated_plugin_use("good");
     char *text = process_output("devices", NULL);
     if (strstr(text, "libnvidia-ml.so.1 not found") == NULL) { /* a machine with a driver */
@@ -110,13 +103,4 @@ static void devices_says_why_nobody_can_tell(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST_TEARDOWN(a_run_records_its_gpu_and_who_holds_memory_of_it, forget),
-        STAGE_TEST_TEARDOWN(devices_reports_who_holds_memory_by_run_or_by_number, forget),
-        STAGE_TEST_TEARDOWN(a_run_without_nvml_records_its_host, forget),
-        cmocka_unit_test_teardown(devices_says_why_nobody_can_tell, forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

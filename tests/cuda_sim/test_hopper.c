@@ -1,18 +1,10 @@
 /* The simulator's instructions of compute capability 9.0: a kernel that uses all of them computes the right
  * values, and each of its planted bugs gives a finding or wrong values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/base/philox.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/planted_hopper.h"
 #include "tests/cuda_sim/simulator.h"
@@ -78,9 +70,8 @@ static void run_in_order(int order)
     run(HOPPER_NOTHING);
 }
 
-static void products_of_copied_tiles_are_right_in_every_order(void **state)
+TEST_CASE(products_of_copied_tiles_are_right_in_every_order)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         int status = child_run(run_in_order, i, said, sizeof said);
         if (status != 0) fail_msg("order %d: exit status %d: %s", i, status, said);
@@ -129,9 +120,8 @@ static const char *const findings[HOPPER_BUGS] = {
     [HOPPER_WRONG_WAY] = "the number of registers changes from 168 to 160, the wrong way",
 };
 
-static void each_planted_bug_is_found(void **state)
+TEST_CASE(each_planted_bug_is_found)
 {
-    (void)state;
     for (int bug = 1; bug < HOPPER_BUGS; bug++) {
         bool values = findings[bug][0] == '\0';
         int status = child_run(run, bug, said, sizeof said);
@@ -142,9 +132,5 @@ static void each_planted_bug_is_found(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_copied_tiles_are_right_in_every_order),
-        cmocka_unit_test(each_planted_bug_is_found),
-    };
-    return cmocka_run_group_tests(tests, open_side, close_side);
+    return TEST_RUN(open_side, close_side);
 }

@@ -1,16 +1,8 @@
 /* The allocator on the CUDA table: the same strategies with device memory, which the host never accesses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "core/base/philox.h"
 #include "core/memory/allocator.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;
@@ -48,9 +40,8 @@ static void fixture_close(struct fixture *f)
 }
 
 /* Writes the first and the last float of each piece through the stream and reads them when it is freed. */
-static void every_strategy_hands_out_device_memory(void **state)
+TEST_CASE(every_strategy_hands_out_device_memory)
 {
-    (void)state;
     for (int kind = 0; kind < ALLOCATOR_KINDS; kind++) {
         struct fixture f;
         struct err err = {0};
@@ -93,9 +84,8 @@ static void every_strategy_hands_out_device_memory(void **state)
     }
 }
 
-static void page_locked_memory_is_the_hosts(void **state)
+TEST_CASE(page_locked_memory_is_the_hosts)
 {
-    (void)state;
     struct fixture f;
     struct err err = {0};
     void *host;
@@ -108,9 +98,8 @@ static void page_locked_memory_is_the_hosts(void **state)
     fixture_close(&f);
 }
 
-static void a_full_gpu_is_reported_with_the_tag(void **state)
+TEST_CASE(a_full_gpu_is_reported_with_the_tag)
 {
-    (void)state;
     static const enum allocator_kind kinds[] = {ALLOCATOR_BASIC, ALLOCATOR_POOL, ALLOCATOR_CACHING};
     for (int i = 0; i < 3; i++) {
         struct fixture f;
@@ -126,9 +115,8 @@ static void a_full_gpu_is_reported_with_the_tag(void **state)
 }
 
 /* The simulator's pool grows by 2 MiB. */
-static void how_the_pool_grows_is_seen_and_bounds_what_it_takes(void **state)
+TEST_CASE(how_the_pool_grows_is_seen_and_bounds_what_it_takes)
 {
-    (void)state;
     static const size_t sizes[] = {1, 256, 3 * MIB, 2 * MIB, 20 * MIB + 1, 100000};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     struct fixture f;
@@ -151,9 +139,8 @@ static void how_the_pool_grows_is_seen_and_bounds_what_it_takes(void **state)
     fixture_close(&f);
 }
 
-static void a_pool_that_cannot_be_watched_is_taken_to_grow_by_much(void **state)
+TEST_CASE(a_pool_that_cannot_be_watched_is_taken_to_grow_by_much)
 {
-    (void)state;
     struct fixture f;
     for (int nth = 1; nth <= 2; nth++) {
         char fault[16];
@@ -166,14 +153,4 @@ static void a_pool_that_cannot_be_watched_is_taken_to_grow_by_much(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_strategy_hands_out_device_memory),
-        cmocka_unit_test(page_locked_memory_is_the_hosts),
-        cmocka_unit_test(a_full_gpu_is_reported_with_the_tag),
-        cmocka_unit_test(how_the_pool_grows_is_seen_and_bounds_what_it_takes),
-        cmocka_unit_test(a_pool_that_cannot_be_watched_is_taken_to_grow_by_much),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,15 +1,8 @@
 /* Every CUDA operation, run by the simulator, against its CPU twin. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/op_cases.h"
 
@@ -96,14 +89,14 @@ static const struct op_case *find(const char *name)
     return NULL;
 }
 
-static void every_operation_agrees_with_its_twin(void **state)
+TEST_CASE(every_operation_agrees_with_its_twin)
 {
     struct fixture *f = *state;
     for (const struct op_case *op = op_cases; op->name; op++)
         for (uint32_t i = 0; chosen(op) && i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), &f->cpu, &f->cuda);
 }
 
-static void every_operation_in_bf16_agrees_with_its_twin(void **state)
+TEST_CASE(every_operation_in_bf16_agrees_with_its_twin)
 {
     struct fixture *f = *state;
     for (const struct op_case *op = op_cases; op->name; op++)
@@ -117,7 +110,7 @@ static void every_operation_in_bf16_agrees_with_its_twin(void **state)
 /* In both precisions: rows wider than a block takes at once, with and without a tail; a vocabulary over
  * 32,768; more rows than 64 chunks of 16; the width of a vector and its neighbours, aligned and one element
  * off. */
-static void shapes_that_the_fuzz_leaves_out(void **state)
+TEST_CASE(shapes_that_the_fuzz_leaves_out)
 {
     struct fixture *f = *state;
     struct op_shape shapes[] = {
@@ -142,7 +135,7 @@ static void shapes_that_the_fuzz_leaves_out(void **state)
         }
 }
 
-static void norms_wider_than_shared_memory_and_longer_than_their_chunks(void **state)
+TEST_CASE(norms_wider_than_shared_memory_and_longer_than_their_chunks)
 {
     struct fixture *f = *state;
     struct op_shape shapes[] = {{.B = 1, .T = 9, .C = SHARED_FLOATS + 8, .seed = 1},
@@ -156,7 +149,7 @@ static void norms_wider_than_shared_memory_and_longer_than_their_chunks(void **s
 }
 
 /* One shape for each edge of a tile that the fuzz may miss. */
-static void attention_at_the_edges_of_its_tiles(void **state)
+TEST_CASE(attention_at_the_edges_of_its_tiles)
 {
     struct fixture *f = *state;
     const struct op_shape shapes[] = {
@@ -172,7 +165,7 @@ static void attention_at_the_edges_of_its_tiles(void **state)
 
 /* Windows of one key, within a tile, of a tile and its neighbours, over several tiles, and as long as the
  * sequence, for each size of tile. */
-static void windows_of_attention_at_the_edges_of_its_tiles(void **state)
+TEST_CASE(windows_of_attention_at_the_edges_of_its_tiles)
 {
     struct fixture *f = *state;
     const struct op_shape shapes[] = {
@@ -197,7 +190,7 @@ static void windows_of_attention_at_the_edges_of_its_tiles(void **state)
 }
 
 /* Every combination of transposes, accumulation, gaps between rows and alignment. */
-static void gemm_in_all_its_forms(void **state)
+TEST_CASE(gemm_in_all_its_forms)
 {
     struct fixture *f = *state;
     for (uint32_t seed = 0; seed < 16; seed++)
@@ -207,7 +200,7 @@ static void gemm_in_all_its_forms(void **state)
                     &f->cpu, &f->cuda);
 }
 
-static void a_shape_asks_for_its_algorithm_once(void **state)
+TEST_CASE(a_shape_asks_for_its_algorithm_once)
 {
     struct fixture *f = *state;
     struct op_shape shape = {.B = 3, .T = 17, .C = 19, .F = 23, .seed = 5};
@@ -224,7 +217,7 @@ static void a_shape_asks_for_its_algorithm_once(void **state)
 }
 
 /* The loss of a row with non-finite logits follows the contract. */
-static void losses_of_logits_that_are_not_finite(void **state)
+TEST_CASE(losses_of_logits_that_are_not_finite)
 {
     struct fixture *f = *state;
     enum { V = 300, ROWS = 5 };
@@ -263,7 +256,7 @@ static void losses_of_logits_that_are_not_finite(void **state)
 }
 
 /* Also where nothing is clipped, and where only the norm as a float is infinite. The sum of losses is 12. */
-static void norms_that_are_not_finite_and_losses_above_the_limit_give_scale_zero(void **state)
+TEST_CASE(norms_that_are_not_finite_and_losses_above_the_limit_give_scale_zero)
 {
     struct fixture *f = *state;
     static const struct {
@@ -319,28 +312,14 @@ static void norms_that_are_not_finite_and_losses_above_the_limit_give_scale_zero
     }
 }
 
-static void nothing_is_left_on_the_device(void **state)
+TEST_CASE(nothing_is_left_on_the_device)
 {
-    (void)state;
     assert_int_equal(sim_device_bytes(), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_agrees_with_its_twin),
-        cmocka_unit_test(every_operation_in_bf16_agrees_with_its_twin),
-        cmocka_unit_test(shapes_that_the_fuzz_leaves_out),
-        cmocka_unit_test(norms_wider_than_shared_memory_and_longer_than_their_chunks),
-        cmocka_unit_test(attention_at_the_edges_of_its_tiles),
-        cmocka_unit_test(windows_of_attention_at_the_edges_of_its_tiles),
-        cmocka_unit_test(gemm_in_all_its_forms),
-        cmocka_unit_test(a_shape_asks_for_its_algorithm_once),
-        cmocka_unit_test(losses_of_logits_that_are_not_finite),
-        cmocka_unit_test(norms_that_are_not_finite_and_losses_above_the_limit_give_scale_zero),
-        cmocka_unit_test(nothing_is_left_on_the_device),
-    };
     const char *filter = getenv("ANNEAL_TEST_FILTER");
     if (filter != NULL && *filter != '\0') cmocka_set_test_filter(filter);
-    return cmocka_run_group_tests(tests, open_sides, close_sides);
+    return TEST_RUN(open_sides, close_sides);
 }

@@ -1,21 +1,14 @@
 /* The plan of any configuration equals the allocation on the simulated GPU, to the byte, in every precision.
  * tests/core/network/test_plan_allocated.c is the same test for the CPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/plan_trial.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;
 
-static void the_plan_of_any_configuration_is_what_the_gpu_gives(void **state)
+TEST_CASE(the_plan_of_any_configuration_is_what_the_gpu_gives)
 {
-    (void)state;
     struct plan_trial trial;
     int of_strategy[ALLOCATOR_KINDS] = {0}, of_precision[PRECISIONS] = {0};
     sim_set_machine(SIM_MACHINE_GOOD);
@@ -30,8 +23,4 @@ static void the_plan_of_any_configuration_is_what_the_gpu_gives(void **state)
     for (int i = 0; i < PRECISIONS; i++) assert_true(of_precision[i] >= 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_plan_of_any_configuration_is_what_the_gpu_gives)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

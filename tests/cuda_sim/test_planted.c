@@ -1,17 +1,10 @@
 /* Bugs planted on purpose: the simulator, which tests the CUDA operations, must find each and report where it
  * is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/planted.h"
 #include "tests/cuda_sim/simulator.h"
@@ -60,16 +53,14 @@ static void expect_found(enum planted bug, const char *where, const char *what)
         fail_msg("exit status %d, wanted \"%s\" and \"%s\" in: %s", status, where, what, said);
 }
 
-static void a_kernel_without_a_bug_passes(void **state)
+TEST_CASE(a_kernel_without_a_bug_passes)
 {
-    (void)state;
     assert_int_equal(child_run(run_planted, PLANTED_NOTHING, said, sizeof said), 0);
     assert_string_equal(said, "");
 }
 
-static void a_missing_barrier_is_a_race(void **state)
+TEST_CASE(a_missing_barrier_is_a_race)
 {
-    (void)state;
     for (int order = SIM_FORWARD; order <= SIM_SHUFFLED; order++) {
         sim_set_order((enum sim_order)order, 3);
         expect_found(PLANTED_MISSING_BARRIER, "kernel reverse, block (0,0,0), thread (", "");
@@ -82,9 +73,8 @@ static void a_missing_barrier_is_a_race(void **state)
                  "race on shared memory: tile[");
 }
 
-static void shared_memory_out_of_range_is_found(void **state)
+TEST_CASE(shared_memory_out_of_range_is_found)
 {
-    (void)state;
     expect_found(PLANTED_SHARED_OFF_BY_ONE, "kernel reverse, block (0,0,0), thread (63,0,0)",
                  "shared memory out of range: tile[64] of 64");
 }
@@ -121,9 +111,8 @@ static void run_with_shared(int request)
         if (back[i] != host[63 - i]) _exit(2);
 }
 
-static void shared_memory_without_leave_is_found(void **state)
+TEST_CASE(shared_memory_without_leave_is_found)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         const char *finding = requests[i].finding;
         int status = child_run(run_with_shared, (int)i, said, sizeof said);
@@ -145,24 +134,21 @@ static void ask_for_too_much_shared(int bytes)
 }
 
 /* A GPU would refuse it, too: the stream fails, and the kernel is not launched. */
-static void more_shared_memory_than_every_gpu_has_is_refused(void **state)
+TEST_CASE(more_shared_memory_than_every_gpu_has_is_refused)
 {
-    (void)state;
     int status = child_run(ask_for_too_much_shared, 100 << 10, said, sizeof said);
     if (status != 0 || !strstr(said, "shared memory of the next one, failed: invalid argument"))
         fail_msg("exit status %d: %s", status, said);
 }
 
-static void shared_memory_that_nobody_wrote_is_found(void **state)
+TEST_CASE(shared_memory_that_nobody_wrote_is_found)
 {
-    (void)state;
     expect_found(PLANTED_UNINITIALISED, "kernel reverse, block (0,0,0), thread (0,0,0)",
                  "untouched[0] is read, but no thread of this block wrote it");
 }
 
-static void device_memory_out_of_range_is_found(void **state)
+TEST_CASE(device_memory_out_of_range_is_found)
 {
-    (void)state;
     expect_found(PLANTED_WRITE_OFF_BY_ONE, "kernel reverse", "device memory out of range");
     expect_found(PLANTED_WRITE_BELOW, "kernel reverse, block (0,0,0), thread (0,0,0)",
                  "device memory out of range");
@@ -191,7 +177,7 @@ static void run_grid_alone(int bug)
     run_grid((enum planted_grid)bug, back);
 }
 
-static void races_on_device_memory_are_found(void **state)
+TEST_CASE(races_on_device_memory_are_found)
 {
     static const struct {
         enum planted_grid bug;
@@ -206,7 +192,6 @@ static void races_on_device_memory_are_found(void **state)
         {GRID_READ_ELSEWHERE, "byte", "block"},
         {GRID_READ_BY_ALL, "byte 512 of an allocation of 524 bytes", "block"},
     };
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__)
     skip(); /* kernels are compiled with one sanitizer, not both */
 #endif
@@ -225,10 +210,9 @@ static void races_on_device_memory_are_found(void **state)
     sim_set_races(false);
 }
 
-static void blocks_run_in_the_chosen_order(void **state)
+TEST_CASE(blocks_run_in_the_chosen_order)
 {
     float back[GRID];
-    (void)state;
     run_grid(GRID_ORDER, back);
     assert_true(back[129] == 0 && back[130] == 1);
     sim_set_order(SIM_REVERSE, 0);
@@ -237,9 +221,8 @@ static void blocks_run_in_the_chosen_order(void **state)
     sim_set_order(SIM_FORWARD, 0);
 }
 
-static void divergent_barriers_are_found(void **state)
+TEST_CASE(divergent_barriers_are_found)
 {
-    (void)state;
     expect_found(PLANTED_THREAD_EXITS, "kernel reverse, block (0,0,0), thread (5,0,0)",
                  "divergent barrier: it has ended, but thread (0,0,0) waits for it");
     expect_found(PLANTED_TWO_BARRIERS, "kernel reverse, block (0,0,0), thread (32,0,0)",
@@ -260,9 +243,8 @@ static void read_from_the_host(int argument)
     if (*p == 1.0f) _exit(3);
 }
 
-static void the_host_may_not_touch_device_memory(void **state)
+TEST_CASE(the_host_may_not_touch_device_memory)
 {
-    (void)state;
     int status = child_run(read_from_the_host, 0, said, sizeof said);
     if (status != SIM_FAILURE_STATUS || !strstr(said, "outside any kernel"))
         fail_msg("exit status %d: %s", status, said);
@@ -286,9 +268,8 @@ static void run_attention_without(int barrier)
 }
 
 /* Without any one barrier of the real attention kernel, the simulator must report an error. */
-static void attention_needs_each_of_its_barriers(void **state)
+TEST_CASE(attention_needs_each_of_its_barriers)
 {
-    (void)state;
     struct op_outcome out;
     sim_skip_barrier(-1);
     attention_case()->run(&side, several_tiles, &out);
@@ -304,9 +285,8 @@ static void attention_needs_each_of_its_barriers(void **state)
 }
 
 /* A wrong index in range is found by comparison with the CPU twin. */
-static void a_swapped_head_index_is_found(void **state)
+TEST_CASE(a_swapped_head_index_is_found)
 {
-    (void)state;
     enum { T = 9, NH = 4, NKV = 2, HS = 8, QKV = T * (NH + 2 * NKV) * HS, OUT = T * NH * HS };
     static float qkv[QKV], want[OUT], lse[NH * T], got[OUT];
     struct err err;
@@ -363,7 +343,7 @@ static void run_product(int bug)
     }
 }
 
-static void misuse_of_tensor_cores_and_copies_is_found(void **state)
+TEST_CASE(misuse_of_tensor_cores_and_copies_is_found)
 {
     static const struct {
         enum planted_product bug;
@@ -380,7 +360,6 @@ static void misuse_of_tensor_cores_and_copies_is_found(void **state)
         {PRODUCT_LANE_MISSING, "thread (45,0,0): divergent barrier: it has ended"},
         {PRODUCT_SAME_HALF, "race on shared memory: rows[0]: written after a write by thread (0,0,0)"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
         int status = child_run(run_product, (int)bugs[i].bug, said, sizeof said);
         if (status != SIM_FAILURE_STATUS || !strstr(said, bugs[i].what))
@@ -388,9 +367,8 @@ static void misuse_of_tensor_cores_and_copies_is_found(void **state)
     }
 }
 
-static void fragments_are_laid_out_as_on_the_hardware(void **state)
+TEST_CASE(fragments_are_laid_out_as_on_the_hardware)
 {
-    (void)state;
     assert_int_equal(child_run(run_product, PRODUCT_NOTHING, said, sizeof said), 0);
     assert_string_equal(said, "");
     assert_int_equal(child_run(run_product, PRODUCT_HALVES, said, sizeof said), 0);
@@ -401,22 +379,5 @@ static void fragments_are_laid_out_as_on_the_hardware(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_without_a_bug_passes),
-        cmocka_unit_test(a_missing_barrier_is_a_race),
-        cmocka_unit_test(shared_memory_out_of_range_is_found),
-        cmocka_unit_test(shared_memory_without_leave_is_found),
-        cmocka_unit_test(more_shared_memory_than_every_gpu_has_is_refused),
-        cmocka_unit_test(shared_memory_that_nobody_wrote_is_found),
-        cmocka_unit_test(device_memory_out_of_range_is_found),
-        cmocka_unit_test(races_on_device_memory_are_found),
-        cmocka_unit_test(blocks_run_in_the_chosen_order),
-        cmocka_unit_test(divergent_barriers_are_found),
-        cmocka_unit_test(the_host_may_not_touch_device_memory),
-        cmocka_unit_test(misuse_of_tensor_cores_and_copies_is_found),
-        cmocka_unit_test(fragments_are_laid_out_as_on_the_hardware),
-        cmocka_unit_test(attention_needs_each_of_its_barriers),
-        cmocka_unit_test(a_swapped_head_index_is_found),
-    };
-    return cmocka_run_group_tests(tests, open_side, close_side);
+    return TEST_RUN(open_side, close_side);
 }

@@ -1,17 +1,10 @@
 /* The profile on the simulated device, whose clock advances only with queued work: times are exact and
  * repeatable, and profiling does not change a bit of the training. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/train/profiler.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
 
@@ -20,9 +13,8 @@ extern const struct cuda_plugin cuda_plugin;
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* A copy or a memset takes a microsecond for each started 4 KiB. */
-static void events_of_the_stream_time_an_operation_exactly(void **state)
+TEST_CASE(events_of_the_stream_time_an_operation_exactly)
 {
-    (void)state;
     const struct backend *be = cuda_plugin.table;
     struct device *device;
     struct stream *stream;
@@ -80,9 +72,8 @@ static const struct profile_record *find(const struct story *story, const char *
 }
 
 /* The rows of one step, in device time. What is unattributed is time of the host. */
-static void a_profiled_step_takes_the_times_of_its_launches(void **state)
+TEST_CASE(a_profiled_step_takes_the_times_of_its_launches)
 {
-    (void)state;
     struct session a, b;
     const char *const *words = WORDS("train.total_steps=2", "profile.every=1", "profile.warmup_steps=1",
                                      "train.accumulation_steps=2", "checkpoint.activation_interval=1");
@@ -105,9 +96,8 @@ static void a_profiled_step_takes_the_times_of_its_launches(void **state)
     session_close(&b);
 }
 
-static void training_is_the_same_to_the_bit_with_and_without(void **state)
+TEST_CASE(training_is_the_same_to_the_bit_with_and_without)
 {
-    (void)state;
     struct session with, without;
     train(&with, "with", WORDS("train.total_steps=3", "profile.every=1", "profile.warmup_steps=0"));
     train(&without, "without", WORDS("train.total_steps=3", "profile.every=0"));
@@ -122,9 +112,8 @@ static void training_is_the_same_to_the_bit_with_and_without(void **state)
 }
 
 /* A step ends only when the host waits for it, so each is still running when the next one begins. */
-static void on_a_late_device_each_step_that_is_due_is_profiled(void **state)
+TEST_CASE(on_a_late_device_each_step_that_is_due_is_profiled)
 {
-    (void)state;
     struct session s;
     for (int every = 1; every <= 2; every++) {
         char name[16], word[24];
@@ -144,9 +133,8 @@ static void on_a_late_device_each_step_that_is_due_is_profiled(void **state)
 }
 
 /* A device that fails in a profiled step ends training as in any other step, and leaks no event. */
-static void a_fault_in_a_profiled_step_leaves_no_rows(void **state)
+TEST_CASE(a_fault_in_a_profiled_step_leaves_no_rows)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     enum train_outcome outcome;
@@ -161,14 +149,4 @@ static void a_fault_in_a_profiled_step_leaves_no_rows(void **state)
     sim_set_machine(SIM_MACHINE_GOOD);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_of_the_stream_time_an_operation_exactly),
-        cmocka_unit_test(a_profiled_step_takes_the_times_of_its_launches),
-        cmocka_unit_test(training_is_the_same_to_the_bit_with_and_without),
-        cmocka_unit_test(on_a_late_device_each_step_that_is_due_is_profiled),
-        cmocka_unit_test(a_fault_in_a_profiled_step_leaves_no_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

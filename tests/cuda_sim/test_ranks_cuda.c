@@ -1,8 +1,5 @@
 /* Several ranks, each with a GPU: the real binary and mpirun, the simulator as the GPUs, and a stand-in for
  * NCCL between the processes. Skipped where there is no MPI. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/cmocka.h"
@@ -31,6 +28,8 @@ static int forget(void **state)
     return simulated_plugin_forget(state);
 }
 
+#define TEST(name, parameter) TEST_CASE_ON(name, set_up, forget, parameter)
+
 #define FP32 "--train.precision=fp32"
 #define BF16 "--train.precision=bf16"
 
@@ -55,9 +54,8 @@ static void train(const struct stage *s, const char *name, const char *device, c
         "--train.total_steps=5", other);
 }
 
-static void any_number_of_gpus_trains_what_one_and_a_cpu_train(void **state)
+TEST(any_number_of_gpus_trains_what_one_and_a_cpu_train, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     train(s, "cpu", "cpu", "1", FP32, NULL);
     train(s, "one", "cuda", "1", FP32, NULL);
@@ -73,9 +71,8 @@ static void any_number_of_gpus_trains_what_one_and_a_cpu_train(void **state)
 
 /* Streams that carry out work in the least expected order that the events allow: as late as possible, or what
  * ranks exchange as early as possible. */
-static void neither_slices_nor_overlap_nor_the_order_of_streams_change_a_bit(void **state)
+TEST(neither_slices_nor_overlap_nor_the_order_of_streams_change_a_bit, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *key, *streams;
     } ways[] = {{"--world.overlap=false", "now"},
@@ -101,9 +98,8 @@ static void go_on(const char *name, const char *device, const char *ranks, const
     RUN(0, "resume", name, "--device", device, "--ranks", ranks, steps, "--progress=none");
 }
 
-static void a_run_goes_on_with_any_number_of_gpus_and_on_a_cpu(void **state)
+TEST(a_run_goes_on_with_any_number_of_gpus_and_on_a_cpu, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     train(s, "whole", "cuda", "2", FP32, "--train.total_steps=11");
     train(s, "same", "cuda", "2", FP32, "--train.total_steps=4");
@@ -123,9 +119,8 @@ static void a_run_goes_on_with_any_number_of_gpus_and_on_a_cpu(void **state)
     history_expect_alike("whole-bf16", "other-bf16", 2e-4);
 }
 
-static void devices_says_whether_several_gpus_can_train_together(void **state)
+TEST(devices_says_whether_several_gpus_can_train_together, struct stage *s)
 {
-    (void)state;
     for (int there = 1; there >= 0; there--) {
         setenv("ANNEAL_SIM_NCCL", there ? "good" : "old", 1);
         char *devices = process_output("devices", NULL);
@@ -137,9 +132,8 @@ static void devices_says_whether_several_gpus_can_train_together(void **state)
 
 /* Each rank sends the gradients of the others' slices, and its weights to the others: at least as much as all
  * parameters, in a world of two. */
-static void each_rank_has_its_gpu_and_reports_its_exchanges(void **state)
+TEST(each_rank_has_its_gpu_and_reports_its_exchanges, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     RUN(0, "train", s->config, SMALL, FP32, "--train.total_steps=6", "--profile.every=1",
         "--profile.warmup_steps=1", "--device=cuda", "--ranks=2");
@@ -166,9 +160,8 @@ static void lose(const struct stage *s, const char *sentence)
     assert_string_equal(stage_status(), "crashed");
 }
 
-static void a_gpu_or_connection_that_fails_ends_all_ranks(void **state)
+TEST(a_gpu_or_connection_that_fails_ends_all_ranks, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     setenv("ANNEAL_SIM_NCCL", "lost_at:100:1", 1);
     lose(s, ": cuda:1: NCCL lost its connection to another rank: remote process exited");
@@ -187,9 +180,8 @@ static void refuse(const struct stage *s, int status, const char *device, const 
     assert_int_equal(stage_count_runs(), 0);
 }
 
-static void what_is_missing_is_said_once_and_leaves_no_run(void **state)
+TEST(what_is_missing_is_said_once_and_leaves_no_run, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     refuse(s, 2, "cuda:1", "each rank takes a GPU of its own");
     setenv("ANNEAL_SIM_GPUS", "2", 1);
@@ -202,19 +194,4 @@ static void what_is_missing_is_said_once_and_leaves_no_run(void **state)
     refuse(s, 1, "cuda", "several ranks on GPUs need NVIDIA's library NCCL: ");
 }
 
-#define GPUS_TEST(test)                                                                                      \
-    cmocka_unit_test_prestate_setup_teardown(test, set_up, forget, (void *)(uintptr_t) #test)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        GPUS_TEST(any_number_of_gpus_trains_what_one_and_a_cpu_train),
-        GPUS_TEST(neither_slices_nor_overlap_nor_the_order_of_streams_change_a_bit),
-        GPUS_TEST(a_run_goes_on_with_any_number_of_gpus_and_on_a_cpu),
-        GPUS_TEST(devices_says_whether_several_gpus_can_train_together),
-        GPUS_TEST(each_rank_has_its_gpu_and_reports_its_exchanges),
-        GPUS_TEST(a_gpu_or_connection_that_fails_ends_all_ranks),
-        GPUS_TEST(what_is_missing_is_said_once_and_leaves_no_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

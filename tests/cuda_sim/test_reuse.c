@@ -2,18 +2,11 @@
  * user must not write before the last one has read. Each strategy of the allocator is tested, and once with
  * its rule broken on purpose: a wrong value or a finding of the simulator shows that late streams detect the
  * error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/memory/allocator.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/child.h"
 #include "tests/cuda_sim/simulator.h"
 
@@ -212,18 +205,16 @@ static void reuse(int i)
     run_reuse(&reuses[i], N * sizeof(float));
 }
 
-static void nobody_writes_before_the_last_user_has_read(void **state)
+TEST_CASE(nobody_writes_before_the_last_user_has_read)
 {
-    (void)state;
     late = true;
     for (int i = 0; i < (int)(sizeof reuses / sizeof *reuses); i++)
         expect(reuse, &reuses[i], i, reuses[i].outcome);
 }
 
 /* Otherwise late streams would not be what detects the error. */
-static void streams_that_run_at_once_hide_it(void **state)
+TEST_CASE(streams_that_run_at_once_hide_it)
 {
-    (void)state;
     late = false;
     for (int i = 0; i < (int)(sizeof reuses / sizeof *reuses); i++)
         if (reuses[i].plant != NOTHING) expect(reuse, &reuses[i], i, RIGHT);
@@ -254,9 +245,8 @@ static void trim(int i)
     judge(&lab, NULL);
 }
 
-static void a_trim_waits_for_what_is_queued(void **state)
+TEST_CASE(a_trim_waits_for_what_is_queued)
 {
-    (void)state;
     late = true;
     for (int i = 0; i < (int)(sizeof trims / sizeof *trims); i++)
         expect(trim, &trims[i], i, trims[i].outcome);
@@ -286,21 +276,11 @@ static void refill(int i)
     judge(&lab, take_and_write(&lab, LARGE_MIB * MIB, run->taker));
 }
 
-static void a_full_device_is_asked_again_when_work_has_ended(void **state)
+TEST_CASE(a_full_device_is_asked_again_when_work_has_ended)
 {
-    (void)state;
     late = true;
     for (int i = 0; i < (int)(sizeof refills / sizeof *refills); i++)
         expect(refill, &refills[i], i, refills[i].outcome);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_writes_before_the_last_user_has_read),
-        cmocka_unit_test(streams_that_run_at_once_hide_it),
-        cmocka_unit_test(a_trim_waits_for_what_is_queued),
-        cmocka_unit_test(a_full_device_is_asked_again_when_work_has_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,9 +2,6 @@
  * listed; the allocator that a run uses changes none of its numbers. */
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/model/config.h"
@@ -23,9 +20,9 @@
         "--train.seq_len=8", "--train.batch_size=1", "--eval.batches=1", "--eval.every=0",                   \
         "--sample.every=0"
 
-static void a_run_that_does_not_fit_next_to_another_is_refused_or_waits(void **state)
+STAGE_CASE_TEARDOWN(a_run_that_does_not_fit_next_to_another_is_refused_or_waits, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     struct process *first = process_start("train", s->config, LARGE, "--train.total_steps=1000000",
                                           "--name=first", "--progress=json", NULL);
@@ -60,9 +57,8 @@ static void a_run_that_does_not_fit_next_to_another_is_refused_or_waits(void **s
     assert_null(strstr(process_stdout(devices), "reserved by"));
 }
 
-static void ctrl_c_ends_the_waiting(void **state)
+STAGE_CASE_TEARDOWN(ctrl_c_ends_the_waiting, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     simulated_plugin_use("good");
     struct process *first = process_start("train", s->config, LARGE, "--train.total_steps=1000000",
                                           "--name=first", "--progress=json", NULL);
@@ -77,9 +73,8 @@ static void ctrl_c_ends_the_waiting(void **state)
     process_run(0, "train", s->config, LARGE, "--train.total_steps=1", "--progress=none", NULL);
 }
 
-static void memory_from_any_allocator_gives_the_same_losses(void **state)
+STAGE_CASE_TEARDOWN(memory_from_any_allocator_gives_the_same_losses, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const kinds[] = {"basic", "pool", "arena", "caching"}, *const devices[] = {"cpu",
                                                                                                   "cuda"};
     simulated_plugin_use("good");
@@ -103,9 +98,8 @@ static void memory_from_any_allocator_gives_the_same_losses(void **state)
 
 /* Activation checkpointing, in bf16 on the GPU: the losses of several steps would show any gradient that
  * differs. */
-static void recomputed_activations_change_no_loss(void **state)
+STAGE_CASE_TEARDOWN(recomputed_activations_change_no_loss, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     struct history saved, recomputed;
     simulated_plugin_use("good");
     for (int i = 0; i < 2; i++)
@@ -185,9 +179,9 @@ static void expect_total_without_the_host(const json_t *estimate)
     assert_int_equal(json_integer_value(json_object_get(estimate, "total_bytes")), sum);
 }
 
-static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
+STAGE_CASE_TEARDOWN(the_estimate_for_the_gpu_is_what_is_allocated_there, simulated_plugin_forget,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const words[] = {"--train.precision=fp32",       "--train.precision=tf32",
                                         "--train.precision=bf16",       "--memory.allocator=basic",
                                         "--memory.allocator=pool",      "--memory.allocator=caching",
@@ -205,9 +199,8 @@ static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
 }
 
 /* A short run leaves one sample at its end. */
-static void a_run_leaves_device_metrics(void **state)
+STAGE_CASE_TEARDOWN(a_run_leaves_device_metrics, simulated_plugin_forget, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--train.total_steps=2", "--progress=none", NULL);
     char *row = stage_query(
         s,
@@ -218,9 +211,8 @@ static void a_run_leaves_device_metrics(void **state)
 }
 
 /* A given share applies to every device; "auto" leaves more free on devices that other programs use. */
-static void the_share_that_stays_free_follows_the_kind_of_device(void **state)
+TEST_CASE(the_share_that_stays_free_follows_the_kind_of_device)
 {
-    (void)state;
     struct config config;
     struct err err = {0};
     char text[32];
@@ -239,17 +231,4 @@ static void the_share_that_stays_free_follows_the_kind_of_device(void **state)
     assert_string_equal(err.text, "memory.reserve = most: must be a number from 0 to 0.95, or auto");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST_TEARDOWN(a_run_that_does_not_fit_next_to_another_is_refused_or_waits,
-                            simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(ctrl_c_ends_the_waiting, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(memory_from_any_allocator_gives_the_same_losses, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(recomputed_activations_change_no_loss, simulated_plugin_forget),
-        STAGE_TEST_TEARDOWN(the_estimate_for_the_gpu_is_what_is_allocated_there, simulated_plugin_forget),
-        cmocka_unit_test(the_share_that_stays_free_follows_the_kind_of_device),
-        STAGE_TEST_TEARDOWN(a_run_leaves_device_metrics, simulated_plugin_forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,18 +1,10 @@
 /* Slices of several ranks in bf16, where a rank has the fp32 weights of its slice alone: what all ranks
  * update and save is what one does. tests/core/train/test_slices.c is about fp32; ranks that exchange are in
  * test_ranks_cuda.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/base/file.h"
 #include "core/train/optimizer.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 #include "tests/core/network/rig.h"
 #include "tests/cuda_sim/simulator.h"
@@ -102,9 +94,8 @@ static void expect_same_file(const char *parent, const char *name)
     free(b);
 }
 
-static void ranks_in_bf16_update_and_save_what_one_does(void **state)
+TEST_CASE(ranks_in_bf16_update_and_save_what_one_does)
 {
-    (void)state;
     struct rig one, ranks[RANKS];
     struct checkpoint_source sources[RANKS];
     struct train_state train = saved_state(1);
@@ -141,8 +132,4 @@ static void ranks_in_bf16_update_and_save_what_one_does(void **state)
     free(parent);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_in_bf16_update_and_save_what_one_does)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

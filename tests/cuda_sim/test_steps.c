@@ -2,15 +2,9 @@
  * streams at once or as late as allowed. All give the same bits, and the host waits only for the result of
  * the previous step. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
 
@@ -95,9 +89,8 @@ static const char *const *variant_words(const struct variant *v, const char *asy
 
 /* Streams at once or as late as allowed, one step at a time or two in flight, call by call or as graphs, on
  * either device: not one bit of the curve, of an evaluation or of a sample may differ. */
-static void however_steps_are_queued_the_bits_are_the_same(void **state)
+TEST_CASE(however_steps_are_queued_the_bits_are_the_same)
 {
-    (void)state;
     static const struct {
         const char *async, *graph;
         bool late;
@@ -134,9 +127,8 @@ static void however_steps_are_queued_the_bits_are_the_same(void **state)
 
 /* The same for every variant of a step. With graphs, each step after the first is made of graphs only, except
  * those that are profiled operation by operation. */
-static void whatever_a_step_is_made_of_the_bits_are_the_same(void **state)
+TEST_CASE(whatever_a_step_is_made_of_the_bits_are_the_same)
 {
-    (void)state;
     static const struct {
         const char *async, *graph;
         bool late;
@@ -208,9 +200,8 @@ static void train_with_orders(struct session *s, const char *graph, bool resume)
 
 /* Orders and evaluations change values in device memory, and the same recorded graph is still valid. A
  * resumed run records its own graph, with the same bits. */
-static void what_happens_between_steps_needs_no_new_recording(void **state)
+TEST_CASE(what_happens_between_steps_needs_no_new_recording)
 {
-    (void)state;
     struct session plain, graphs, resumed;
     train_with_orders(&plain, "train.graph=off", false);
     assert_int_equal(graphs_at_last, 0);
@@ -232,9 +223,8 @@ static void forget_to_wait(struct stream *stream, struct event *event)
 }
 
 /* Shows that the test above can fail: the trainer on a device whose streams do not wait for each other. */
-static void without_its_waits_between_streams_the_curve_is_another(void **state)
+TEST_CASE(without_its_waits_between_streams_the_curve_is_another)
 {
-    (void)state;
     struct backend careless = *cuda_plugin.table;
     careless.stream_after = forget_to_wait;
     struct session right, wrong;
@@ -270,9 +260,8 @@ static uint64_t graphs_launched(double milliseconds)
 
 /* The first step warms up, three are measured, and the next three are graphs of a pass and an update each, if
  * the host limits the speed. */
-static void graphs_are_for_devices_that_are_faster_than_the_host(void **state)
+TEST_CASE(graphs_are_for_devices_that_are_faster_than_the_host)
 {
-    (void)state;
     assert_int_equal(graphs_launched(1e-6), 3 * 2);
     assert_int_equal(graphs_launched(1e9), 0);
 }
@@ -335,9 +324,8 @@ static void expect_ahead(const char *async, int ahead)
 
 /* When a step is reported, the next one is queued; the host waits only for one event, and allocates no device
  * memory. */
-static void a_step_is_queued_before_the_one_before_it_is_reported(void **state)
+TEST_CASE(a_step_is_queued_before_the_one_before_it_is_reported)
 {
-    (void)state;
     expect_ahead("train.async=true", 1);
     expect_ahead("train.async=false", 0);
 }
@@ -353,9 +341,8 @@ static void note_waits(struct story *story)
 
 /* Between the reports of two steps the host waits once, for the result of a step. With more micro-batches
  * than buffers it also waits for buffers when it is far ahead. */
-static void a_steady_step_waits_for_one_result_and_nothing_else(void **state)
+TEST_CASE(a_steady_step_waits_for_one_result_and_nothing_else)
 {
-    (void)state;
     static const struct {
         const char *async, *graph;
         int variants;
@@ -382,16 +369,4 @@ static void a_steady_step_waits_for_one_result_and_nothing_else(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(however_steps_are_queued_the_bits_are_the_same),
-        cmocka_unit_test(whatever_a_step_is_made_of_the_bits_are_the_same),
-        cmocka_unit_test(what_happens_between_steps_needs_no_new_recording),
-        cmocka_unit_test(without_its_waits_between_streams_the_curve_is_another),
-        cmocka_unit_test(graphs_are_for_devices_that_are_faster_than_the_host),
-        cmocka_unit_test(a_step_is_queued_before_the_one_before_it_is_reported),
-        cmocka_unit_test(a_steady_step_waits_for_one_result_and_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

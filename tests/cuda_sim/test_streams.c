@@ -2,15 +2,9 @@
  * of a training step. The same few calls are made once correctly and once with a wait left out: with late
  * streams each missing wait must give a wrong value, and with streams that run at once it must not. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulator.h"
 
 extern const struct cuda_plugin cuda_plugin;
@@ -111,16 +105,14 @@ static float add_up(enum omission bug, bool late)
     return read;
 }
 
-static void batches_arrive_in_order_however_late_streams_are(void **state)
+TEST_CASE(batches_arrive_in_order_however_late_streams_are)
 {
-    (void)state;
     assert_true(add_up(NOTHING, false) == 21);
     assert_true(add_up(NOTHING, true) == 21);
 }
 
-static void each_wait_left_out_is_a_wrong_sum(void **state)
+TEST_CASE(each_wait_left_out_is_a_wrong_sum)
 {
-    (void)state;
     static const char *const names[] = {"", "the host's buffer", "arrival", "consumption", "landing"};
     for (int bug = HOST_BUFFER; bug <= LANDING; bug++) {
         if (add_up((enum omission)bug, false) != 21)
@@ -129,9 +121,8 @@ static void each_wait_left_out_is_a_wrong_sum(void **state)
     }
 }
 
-static void an_event_has_not_happened_before_somebody_waits(void **state)
+TEST_CASE(an_event_has_not_happened_before_somebody_waits)
 {
-    (void)state;
     struct fixture f;
     fixture_open(&f, true);
     assert_true(f.backend->event_done(f.landed)); /* never made: nothing to wait for */
@@ -143,9 +134,8 @@ static void an_event_has_not_happened_before_somebody_waits(void **state)
 }
 
 /* A pageable buffer may be reused as soon as the call returns, also with late streams. */
-static void ordinary_memory_is_read_before_the_call_returns(void **state)
+TEST_CASE(ordinary_memory_is_read_before_the_call_returns)
 {
-    (void)state;
     struct fixture f;
     float host[N] = {0}, back[N];
     fixture_open(&f, true);
@@ -158,9 +148,8 @@ static void ordinary_memory_is_read_before_the_call_returns(void **state)
 }
 
 /* Only a copy to ordinary memory waits by itself. */
-static void a_download_to_page_locked_memory_is_there_when_the_call_returns(void **state)
+TEST_CASE(a_download_to_page_locked_memory_is_there_when_the_call_returns)
 {
-    (void)state;
     struct fixture f;
     float host[N] = {0};
     fixture_open(&f, true);
@@ -172,9 +161,8 @@ static void a_download_to_page_locked_memory_is_there_when_the_call_returns(void
 }
 
 /* Nothing is staged for a device that reads such memory directly. */
-static void ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself(void **state)
+TEST_CASE(ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself)
 {
-    (void)state;
     struct fixture f;
     float host[N] = {0}, back[N];
     sim_set_reads_host_memory(true);
@@ -192,9 +180,8 @@ static void ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself(
 
 /* The first mark follows work that succeeded: waiting for it does not report a later failure, unless the
  * device has failed by then, because then no result is valid. */
-static void a_mark_before_a_refused_launch_is_good(void **state)
+TEST_CASE(a_mark_before_a_refused_launch_is_good)
 {
-    (void)state;
     struct fixture f;
     struct err err = {0};
     fixture_open(&f, true);
@@ -207,9 +194,8 @@ static void a_mark_before_a_refused_launch_is_good(void **state)
     fixture_close(&f);
 }
 
-static void a_fault_is_reported_with_its_reason_by_whoever_finds_it(void **state)
+TEST_CASE(a_fault_is_reported_with_its_reason_by_whoever_finds_it)
 {
-    (void)state;
     for (int finder = 0; finder < 3; finder++) {
         struct fixture f;
         struct err err = {0};
@@ -242,9 +228,8 @@ static void add_a_round(void *context)
     f->backend->mem_copy(f->place[1], f->sum, N * sizeof(float), f->compute);
 }
 
-static void a_graph_runs_when_it_is_queued_and_not_when_it_is_recorded(void **state)
+TEST_CASE(a_graph_runs_when_it_is_queued_and_not_when_it_is_recorded)
 {
-    (void)state;
     for (int late = 0; late < 2; late++) {
         struct fixture f;
         struct graph *graph;
@@ -301,9 +286,8 @@ static void add_and_ask(void *context)
     f->backend->event_done(f->landed);
 }
 
-static void work_that_cannot_be_recorded_leaves_the_stream_as_it_was(void **state)
+TEST_CASE(work_that_cannot_be_recorded_leaves_the_stream_as_it_was)
 {
-    (void)state;
     struct fixture f;
     struct graph *graph = NULL;
     struct err err = {0};
@@ -322,9 +306,8 @@ static void work_that_cannot_be_recorded_leaves_the_stream_as_it_was(void **stat
     fixture_close(&f);
 }
 
-static void a_launch_without_memory_is_no_graph_and_no_fault(void **state)
+TEST_CASE(a_launch_without_memory_is_no_graph_and_no_fault)
 {
-    (void)state;
     struct fixture f;
     struct graph *graph = NULL;
     struct err err = {0};
@@ -337,9 +320,8 @@ static void a_launch_without_memory_is_no_graph_and_no_fault(void **state)
 }
 
 /* A graph needs device memory of its own, so it is requested where steps can continue without it. */
-static void a_graph_without_memory_is_refused_when_it_is_recorded(void **state)
+TEST_CASE(a_graph_without_memory_is_refused_when_it_is_recorded)
 {
-    (void)state;
     struct fixture f;
     struct graph *graph = NULL;
     struct err err = {0};
@@ -354,21 +336,4 @@ static void a_graph_without_memory_is_refused_when_it_is_recorded(void **state)
     fixture_close(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_arrive_in_order_however_late_streams_are),
-        cmocka_unit_test(each_wait_left_out_is_a_wrong_sum),
-        cmocka_unit_test(an_event_has_not_happened_before_somebody_waits),
-        cmocka_unit_test(ordinary_memory_is_read_before_the_call_returns),
-        cmocka_unit_test(a_download_to_page_locked_memory_is_there_when_the_call_returns),
-        cmocka_unit_test(ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself),
-        cmocka_unit_test(a_mark_before_a_refused_launch_is_good),
-        cmocka_unit_test(a_fault_is_reported_with_its_reason_by_whoever_finds_it),
-        cmocka_unit_test(a_graph_runs_when_it_is_queued_and_not_when_it_is_recorded),
-        cmocka_unit_test(work_that_cannot_be_recorded_leaves_the_stream_as_it_was),
-        cmocka_unit_test(a_launch_without_memory_is_no_graph_and_no_fault),
-        cmocka_unit_test(a_graph_without_memory_is_refused_when_it_is_recorded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,17 +2,9 @@
  * name and time; a machine without CUPTI trains and reports that it is missing; Nsight's ranges are
  * balanced. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 #include "tests/core/train/trace_reader.h"
 #include "tests/cuda_sim/simulator.h"
@@ -52,9 +44,8 @@ static void read_step(const struct session *s, int step)
 }
 
 /* First: a process that has found CUPTI keeps it. */
-static void without_cupti_the_trace_has_the_operations_and_says_what_is_missing(void **state)
+TEST_CASE(without_cupti_the_trace_has_the_operations_and_says_what_is_missing)
 {
-    (void)state;
     struct session s;
     sim_set_cupti(false, 0);
     train(&s, "no-cupti", WORDS("train.total_steps=4", "profile.trace_step=2"));
@@ -109,9 +100,8 @@ static void expect_everything(const struct session *s)
     assert_true(device <= trace_sum(&reading, "step"));
 }
 
-static void every_kernel_and_copy_of_the_step_is_in_the_trace(void **state)
+TEST_CASE(every_kernel_and_copy_of_the_step_is_in_the_trace)
 {
-    (void)state;
     struct session s;
     train(&s, "kernels", WORDS("train.total_steps=5", "profile.trace_step=3", "profile.every=0"));
     assert_string_equal(s.story.last_event, "trace of step 3: written to traces/step-3.json");
@@ -119,9 +109,8 @@ static void every_kernel_and_copy_of_the_step_is_in_the_trace(void **state)
     session_close(&s);
 }
 
-static void records_that_come_in_many_buffers_are_all_there(void **state)
+TEST_CASE(records_that_come_in_many_buffers_are_all_there)
 {
-    (void)state;
     struct session s;
     sim_set_cupti(true, 3);
     train(&s, "buffers", WORDS("train.total_steps=5", "profile.trace_step=3"));
@@ -130,9 +119,8 @@ static void records_that_come_in_many_buffers_are_all_there(void **state)
     session_close(&s);
 }
 
-static void too_many_records_are_reported(void **state)
+TEST_CASE(too_many_records_are_reported)
 {
-    (void)state;
     struct session s;
     sim_set_cupti(true, 1); /* more buffers than the product keeps */
     train(&s, "many", WORDS("train.total_steps=5", "profile.trace_step=3", "train.accumulation_steps=8"));
@@ -145,9 +133,8 @@ static void too_many_records_are_reported(void **state)
     session_close(&s);
 }
 
-static void two_traces_of_a_run_hold_each_their_own_step(void **state)
+TEST_CASE(two_traces_of_a_run_hold_each_their_own_step)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 1, .order = {.id = 1, .verb = ORDER_TRACE}},
                                    {.at = 3, .order = {.id = 2, .verb = ORDER_TRACE}},
@@ -163,9 +150,8 @@ static void two_traces_of_a_run_hold_each_their_own_step(void **state)
     session_close(&s);
 }
 
-static void a_traced_step_computes_the_same_bits(void **state)
+TEST_CASE(a_traced_step_computes_the_same_bits)
 {
-    (void)state;
     struct session plain, traced;
     train(&plain, "plain", WORDS("train.total_steps=5", "profile.every=0"));
     train(&traced, "traced", WORDS("train.total_steps=5", "profile.trace_step=3"));
@@ -177,9 +163,8 @@ static void a_traced_step_computes_the_same_bits(void **state)
     session_close(&plain), session_close(&traced);
 }
 
-static void phases_and_operations_are_ranges_that_all_end(void **state)
+TEST_CASE(phases_and_operations_are_ranges_that_all_end)
 {
-    (void)state;
     struct session s;
     uint64_t forward = sim_ranges("forward"), attention = sim_ranges("attention");
     train(&s, "ranges", WORDS("train.total_steps=4", "profile.every=1", "profile.warmup_steps=2"));
@@ -190,9 +175,8 @@ static void phases_and_operations_are_ranges_that_all_end(void **state)
 }
 
 /* The device is lost during the traced step: the order is not answered, and no file is left behind. */
-static void a_device_that_fails_while_it_is_traced_ends_the_run_as_any(void **state)
+TEST_CASE(a_device_that_fails_while_it_is_traced_ends_the_run_as_any)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     enum train_outcome outcome;
@@ -218,17 +202,4 @@ static void a_device_that_fails_while_it_is_traced_ends_the_run_as_any(void **st
     session_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_cupti_the_trace_has_the_operations_and_says_what_is_missing),
-        cmocka_unit_test(every_kernel_and_copy_of_the_step_is_in_the_trace),
-        cmocka_unit_test(records_that_come_in_many_buffers_are_all_there),
-        cmocka_unit_test(too_many_records_are_reported),
-        cmocka_unit_test(two_traces_of_a_run_hold_each_their_own_step),
-        cmocka_unit_test(a_traced_step_computes_the_same_bits),
-        cmocka_unit_test(phases_and_operations_are_ranges_that_all_end),
-        cmocka_unit_test(a_device_that_fails_while_it_is_traced_ends_the_run_as_any),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

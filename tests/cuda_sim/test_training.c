@@ -1,16 +1,9 @@
 /* The real trainer on the simulated device: the network of core/ and its ten steps, against the CPU's. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/file.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
@@ -63,39 +56,34 @@ static void expect_same_curve(const char *const *words)
     session_close(&cpu), session_close(&cuda);
 }
 
-static void llama_with_adamw_learns_as_on_the_cpu(void **state)
+TEST_CASE(llama_with_adamw_learns_as_on_the_cpu)
 {
-    (void)state;
     expect_same_curve(WORDS("train.total_steps=10", "train.optimizer=adamw"));
 }
 
 /* A code that rounding makes another one moves the weights by less than what expect_near allows. */
-static void llama_with_moments_in_8_bits_learns_as_on_the_cpu(void **state)
+TEST_CASE(llama_with_moments_in_8_bits_learns_as_on_the_cpu)
 {
-    (void)state;
     expect_same_curve(WORDS("train.total_steps=10", "train.moments=8bit"));
 }
 
-static void qwen_with_lion_and_everything_learns_as_on_the_cpu(void **state)
+TEST_CASE(qwen_with_lion_and_everything_learns_as_on_the_cpu)
 {
-    (void)state;
     expect_same_curve(WORDS("train.total_steps=10", "train.optimizer=lion", "train.learning_rate=0.003",
                             "model.qk_norm=true", "model.qkv_bias=true", "model.tie_weights=true",
                             "train.dropout=0.2", "train.accumulation_steps=2", "train.seq_len=17",
                             "model.vocab_size=269"));
 }
 
-static void qwen_with_muon_and_averaged_weights_learns_as_on_the_cpu(void **state)
+TEST_CASE(qwen_with_muon_and_averaged_weights_learns_as_on_the_cpu)
 {
-    (void)state;
     expect_same_curve(WORDS("train.total_steps=10", "train.optimizer=muon", "train.ema_decay=0.9",
                             "eval.metric=val_loss_ema", "train.z_loss=0.01", "model.qk_norm=true",
                             "model.zero_outputs=true"));
 }
 
-static void packed_documents_are_learned_as_on_the_cpu(void **state)
+TEST_CASE(packed_documents_are_learned_as_on_the_cpu)
 {
-    (void)state;
     expect_same_curve(WORDS("train.total_steps=10", "train.seq_len=29", "data.documents=packed",
                             "data.end_token=46", "train.dropout=0.2"));
 }
@@ -103,9 +91,8 @@ static void packed_documents_are_learned_as_on_the_cpu(void **state)
 /* Elements have 8 bits of mantissa, sums and master weights are fp32. The error of a loss is far below the
  * rounding of an element, 2^-9, as it is a mean over many; ten small updates are not lost. Measured: at most
  * 2.7e-4. */
-static void in_bf16_it_learns_almost_as_on_the_cpu(void **state)
+TEST_CASE(in_bf16_it_learns_almost_as_on_the_cpu)
 {
-    (void)state;
     struct session cpu, cuda;
     train(&cpu, "cpu", NULL, WORDS("train.total_steps=10"), false);
     train(&cuda, "bf16", cuda_plugin.table, WORDS("train.total_steps=10", "train.precision=auto"), false);
@@ -121,9 +108,8 @@ static void in_bf16_it_learns_almost_as_on_the_cpu(void **state)
 }
 
 /* Ten steps of adapters beside the model that ten steps have made; in fp32 and in bf16. */
-static void adapters_learn_as_on_the_cpu(void **state)
+TEST_CASE(adapters_learn_as_on_the_cpu)
 {
-    (void)state;
     struct session base;
     char from[4200];
     train(&base, "base", NULL, WORDS("train.total_steps=10"), false);
@@ -156,9 +142,8 @@ static void adapters_learn_as_on_the_cpu(void **state)
 }
 
 /* The questions pass through the cache between steps, whose losses stay what they are. */
-static void questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is(void **state)
+TEST_CASE(questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is)
 {
-    (void)state;
     static const char text[] =
         "{\"context\": \"to be\", \"choices\": [\", or\", \" a quite different end\", \" x\"], \"answer\": "
         "0}\n"
@@ -185,9 +170,8 @@ static void questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is(voi
 
 /* The projections have the same values on both devices; embedding and head are bf16 on the CPU and in a bf16
  * stream, fp32 in one of fp32. */
-static void adapters_beside_nf4_learn_almost_as_on_the_cpu(void **state)
+TEST_CASE(adapters_beside_nf4_learn_almost_as_on_the_cpu)
 {
-    (void)state;
     static const char *const precisions[] = {"train.precision=fp32", "train.precision=bf16"};
     struct session base, cpu, cuda;
     char from[4200];
@@ -251,9 +235,8 @@ static void watched_gemm(struct matrix out, struct matrix a, struct matrix b, in
 }
 
 /* Of steps, and of evaluations of whole batches. A prompt may have any length. */
-static void every_product_is_warmed_up_before_a_weight_is_uploaded(void **state)
+TEST_CASE(every_product_is_warmed_up_before_a_weight_is_uploaded)
 {
-    (void)state;
     static const char *const bases[] = {"lora.base=fp32", "lora.base=nf4"};
     static struct backend watched;
     struct session base, s;
@@ -277,9 +260,8 @@ static void every_product_is_warmed_up_before_a_weight_is_uploaded(void **state)
     session_close(&base);
 }
 
-static void two_runs_are_the_same_bits(void **state)
+TEST_CASE(two_runs_are_the_same_bits)
 {
-    (void)state;
     struct session a, b;
     const char *const *words = WORDS("train.total_steps=5", "train.dropout=0.1");
     train(&a, "a", cuda_plugin.table, words, false);
@@ -326,9 +308,8 @@ static enum train_outcome train_poisoned(struct session *s, bool late, int from,
 
 /* The step after a skipped one is queued before the host can know, so the device computes AdamW's
  * corrections. */
-static void a_skipped_update_is_the_same_however_late_it_is_seen(void **state)
+TEST_CASE(a_skipped_update_is_the_same_however_late_it_is_seen)
 {
-    (void)state;
     struct session a, b;
     train_poisoned(&a, false, 3, 5, WORDS("train.total_steps=10", "train.graph=off", "train.async=false"));
     train_poisoned(&b, true, 3, 5, WORDS("train.total_steps=10", "train.graph=off", "train.async=true"));
@@ -341,9 +322,8 @@ static void a_skipped_update_is_the_same_however_late_it_is_seen(void **state)
 
 /* The device itself finds that the loss is above the limit; the step after it is queued by then, and is
  * dropped where the run goes back. */
-static void trouble_is_the_same_however_late_it_is_seen(void **state)
+TEST_CASE(trouble_is_the_same_however_late_it_is_seen)
 {
-    (void)state;
     static const char *const actions[] = {"health.on_spike=skip", "health.on_spike=rollback"};
     for (int a = 0; a < 2; a++) {
         struct session s[3];
@@ -372,9 +352,8 @@ static void trouble_is_the_same_however_late_it_is_seen(void **state)
     }
 }
 
-static void the_hundredth_skipped_update_in_a_row_is_the_last_step(void **state)
+TEST_CASE(the_hundredth_skipped_update_in_a_row_is_the_last_step)
 {
-    (void)state;
     struct session s;
     assert_int_equal(train_poisoned(&s, true, 4, 1000,
                                     WORDS("train.total_steps=400", "model.num_layers=1", "train.graph=off")),
@@ -408,16 +387,14 @@ static void expect_resume_across(const struct backend *first, const struct backe
     session_close(&whole), session_close(&part);
 }
 
-static void a_checkpoint_of_one_device_resumes_on_the_other(void **state)
+TEST_CASE(a_checkpoint_of_one_device_resumes_on_the_other)
 {
-    (void)state;
     expect_resume_across(cuda_plugin.table, cpu_backend());
     expect_resume_across(cpu_backend(), cuda_plugin.table);
 }
 
-static void a_kernel_fault_ends_the_run_with_a_sentence(void **state)
+TEST_CASE(a_kernel_fault_ends_the_run_with_a_sentence)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     enum train_outcome outcome;
@@ -431,9 +408,8 @@ static void a_kernel_fault_ends_the_run_with_a_sentence(void **state)
     sim_set_machine(SIM_MACHINE_GOOD);
 }
 
-static void a_full_device_is_refused_with_the_numbers(void **state)
+TEST_CASE(a_full_device_is_refused_with_the_numbers)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     session_open(&s, "full", cuda_plugin.table, NULL, 900);
@@ -447,9 +423,8 @@ static void a_full_device_is_refused_with_the_numbers(void **state)
 
 /* The simulator is too slow and needs too much memory to train the larger presets. The plan shows that
  * nothing in them is too wide for the kernels, and how much memory a GPU needs. */
-static void every_preset_is_within_what_the_kernels_take(void **state)
+TEST_CASE(every_preset_is_within_what_the_kernels_take)
 {
-    (void)state;
     struct err err = {0};
     struct device *device;
     struct device_info info;
@@ -487,27 +462,4 @@ static void every_preset_is_within_what_the_kernels_take(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama_with_adamw_learns_as_on_the_cpu),
-        cmocka_unit_test(llama_with_moments_in_8_bits_learns_as_on_the_cpu),
-        cmocka_unit_test(qwen_with_lion_and_everything_learns_as_on_the_cpu),
-        cmocka_unit_test(qwen_with_muon_and_averaged_weights_learns_as_on_the_cpu),
-        cmocka_unit_test(packed_documents_are_learned_as_on_the_cpu),
-        cmocka_unit_test(in_bf16_it_learns_almost_as_on_the_cpu),
-        cmocka_unit_test(adapters_learn_as_on_the_cpu),
-        cmocka_unit_test(questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is),
-        cmocka_unit_test(adapters_beside_nf4_learn_almost_as_on_the_cpu),
-        cmocka_unit_test(every_product_is_warmed_up_before_a_weight_is_uploaded),
-        cmocka_unit_test(two_runs_are_the_same_bits),
-        cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
-        cmocka_unit_test(trouble_is_the_same_however_late_it_is_seen),
-        cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
-        cmocka_unit_test(a_checkpoint_of_one_device_resumes_on_the_other),
-        cmocka_unit_test(a_kernel_fault_ends_the_run_with_a_sentence),
-        cmocka_unit_test(a_full_device_is_refused_with_the_numbers),
-        cmocka_unit_test(every_preset_is_within_what_the_kernels_take),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

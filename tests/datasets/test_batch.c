@@ -257,19 +257,4 @@ TEST_CASE(padding_does_not_count_as_a_label)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shuffle_visits_every_sequence_once),
-        cmocka_unit_test(huge_splits_do_not_overflow),
-        cmocka_unit_test(the_order_is_the_same_on_every_machine),
-        cmocka_unit_test(the_stride_is_near_the_golden_section),
-        cmocka_unit_test(seed_and_epoch_change_the_order),
-        cmocka_unit_test(a_sequence_is_cut_where_the_contract_says),
-        cmocka_unit_test(an_epoch_trains_on_every_sequence_and_a_batch_may_span_two),
-        cmocka_unit_test(training_never_sees_the_validation_tail),
-        cmocka_unit_test(a_corpus_that_is_too_short_is_an_error_with_both_numbers),
-        cmocka_unit_test(padding_does_not_count_as_a_label),
-    };
-    return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
-}
+TEST_MAIN()

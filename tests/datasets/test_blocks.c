@@ -252,15 +252,4 @@ TEST_CASE(a_huge_corpus_is_cut_without_a_table)
     split_release(&held);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_token_is_in_both_splits_and_none_is_lost),
-        cmocka_unit_test(validation_is_evenly_spread_whatever_the_seed_and_the_shuffle),
-        cmocka_unit_test(a_share_smaller_than_a_sequence_is_carried_to_the_next_file),
-        cmocka_unit_test(a_corpus_too_short_for_blocks_is_an_error_with_the_numbers),
-        cmocka_unit_test(padding_and_prefetch_agree_with_what_is_read),
-        cmocka_unit_test(a_huge_corpus_is_cut_without_a_table),
-    };
-    return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
-}
+TEST_MAIN()

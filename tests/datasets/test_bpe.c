@@ -137,12 +137,4 @@ TEST_CASE(bytes_may_have_any_ids)
     tokenizer_close(tokenizer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_merge_whose_neighbour_has_changed_waits_for_its_new_rank),
-        cmocka_unit_test(bytes_may_have_any_ids),
-        cmocka_unit_test(any_merges_give_what_the_definition_gives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -257,17 +257,4 @@ TEST_CASE(learning_can_be_interrupted_at_every_report)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns_the_merges_that_hugging_face_learns),
-        cmocka_unit_test(learns_what_the_definition_says),
-        cmocka_unit_test(counting_in_parts_is_counting_at_once),
-        cmocka_unit_test(a_short_text_gives_a_smaller_vocabulary),
-        cmocka_unit_test(any_bytes_can_be_learned_from),
-        cmocka_unit_test(what_is_learned_makes_text_shorter),
-        cmocka_unit_test(sizes_out_of_range_are_refused),
-        cmocka_unit_test(learning_can_be_interrupted_at_every_report),
-    };
-    return cmocka_run_group_tests_name("bpe_train", tests, NULL, NULL);
-}
+TEST_MAIN()

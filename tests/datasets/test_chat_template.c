@@ -128,9 +128,8 @@ TEST_CASE(what_is_not_supported_is_named_with_its_line)
 }
 
 /* As Python writes them. */
-static void numbers_are_plain_up_to_ten_quadrillions(void **state)
+TEST_CASE(numbers_are_plain_up_to_ten_quadrillions)
 {
-    (void)state;
     struct err err = {0};
     size_t n;
     const char *source = "{{ a }} {{ b }} {{ 0.0001 }} {{ 0.00001 }}";
@@ -270,16 +269,4 @@ TEST_CASE(the_date_of_today_is_formatted)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_plain_up_to_ten_quadrillions),
-        cmocka_unit_test(templates_render_as_in_jinja2),
-        cmocka_unit_test(what_is_not_supported_is_named_with_its_line),
-        cmocka_unit_test(what_grows_without_end_is_stopped),
-        cmocka_unit_test(damaged_templates_do_no_harm),
-        cmocka_unit_test(texts_may_hold_nuls_and_any_letters),
-        cmocka_unit_test(the_date_of_today_is_formatted),
-    };
-    return cmocka_run_group_tests_name("chat_template", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -299,18 +299,4 @@ TEST_CASE(an_interrupt_leaves_nothing_half_written)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_teaches_with_examples),
-        cmocka_unit_test(wrong_words_are_usage_errors),
-        cmocka_unit_test(failures_are_one_sentence),
-        cmocka_unit_test(prepared_text_can_be_looked_into),
-        cmocka_unit_test(shards_can_be_looked_into),
-        cmocka_unit_test(a_tokenizer_is_trained_encodes_and_decodes),
-        cmocka_unit_test(a_foreign_tokenizer_is_described_and_begins_a_prompt),
-        cmocka_unit_test(recipes_are_listed_and_fetched),
-        cmocka_unit_test(an_interrupt_leaves_nothing_half_written),
-    };
-    return cmocka_run_group_tests_name("data and tokenizer commands", tests, NULL, NULL);
-}
+TEST_MAIN()

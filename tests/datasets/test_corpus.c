@@ -514,26 +514,4 @@ TEST_CASE(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split)
     corpus_close(&corpus);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_is_prepared_once_and_then_found),
-        cmocka_unit_test(every_phase_ends_with_its_total),
-        cmocka_unit_test(a_changed_text_is_prepared_again),
-        cmocka_unit_test(a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_old_one),
-        cmocka_unit_test(a_damaged_cache_is_made_anew),
-        cmocka_unit_test(a_folder_is_read_in_sorted_order),
-        cmocka_unit_test(what_a_killed_preparation_left_is_swept_a_living_ones_is_not),
-        cmocka_unit_test(a_preparation_at_work_is_not_swept_by_another),
-        cmocka_unit_test(an_interruption_anywhere_leaves_nothing_half_written),
-        cmocka_unit_test(bad_inputs_are_refused_in_words),
-        cmocka_unit_test(a_folder_without_permission_is_refused),
-        cmocka_unit_test(a_token_file_brings_its_tokenizer),
-        cmocka_unit_test(a_token_file_without_its_tokenizer_still_opens),
-        cmocka_unit_test(validation_data_of_an_unknown_tokenizer_is_taken_as_it_is),
-        cmocka_unit_test(a_changed_tokenizer_is_told_apart_from_a_changed_text),
-        cmocka_unit_test(preparing_writes_three_files_or_none),
-        cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split),
-    };
-    return cmocka_run_group_tests_name("corpus", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -317,17 +317,4 @@ TEST_CASE(any_number_of_threads_prepares_the_same_tokens)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_taken_in_the_order_of_the_parts),
-        cmocka_unit_test(the_first_part_that_fails_ends_the_work),
-        cmocka_unit_test(taking_can_end_the_work),
-        cmocka_unit_test(cutting_a_text_does_not_change_its_tokens),
-        cmocka_unit_test(a_tokenizer_that_looks_beyond_the_end_of_a_line_is_not_cut),
-        cmocka_unit_test(a_tokenizer_with_a_pattern_of_its_own_is_not_cut),
-        cmocka_unit_test(a_text_without_a_place_to_cut_stays_whole),
-        cmocka_unit_test(any_number_of_threads_prepares_the_same_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

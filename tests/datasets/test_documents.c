@@ -189,14 +189,4 @@ TEST_CASE(data_without_documents_are_refused)
     assert_null(rows.first);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_token_behind_another_of_its_document_is_a_target_once_in_an_epoch),
-        cmocka_unit_test(a_row_begins_with_a_document_or_a_piece_and_positions_begin_anew_with_each),
-        cmocka_unit_test(a_document_is_trained_on_or_held_out_as_a_whole),
-        cmocka_unit_test(padding_is_no_target),
-        cmocka_unit_test(data_without_documents_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -203,14 +203,4 @@ TEST_CASE(announcing_is_only_a_hint)
     free(f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_epoch_has_every_sequence_of_every_file_once),
-        cmocka_unit_test(the_tail_is_held_out_over_files_and_never_trained_on),
-        cmocka_unit_test(one_file_is_cut_as_its_tokens_alone),
-        cmocka_unit_test(files_that_are_each_too_short_say_so),
-        cmocka_unit_test(announcing_is_only_a_hint),
-    };
-    return cmocka_run_group_tests_name("epochs", tests, NULL, NULL);
-}
+TEST_MAIN()

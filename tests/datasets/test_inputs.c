@@ -397,23 +397,4 @@ TEST_CASE(validation_tokens_must_fit_the_corpus)
     corpus_close(&corpus);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_mean_what_they_look_like),
-        cmocka_unit_test(links_of_a_folder_count_where_they_lead_to_a_file),
-        cmocka_unit_test(peeking_looks_at_names_alone),
-        cmocka_unit_test(what_cannot_be_meant_is_refused),
-        cmocka_unit_test(among_texts_a_binary_bin_without_a_header_is_skipped),
-        cmocka_unit_test(a_list_means_the_same_from_any_folder),
-        cmocka_unit_test(several_files_are_one_corpus),
-        cmocka_unit_test(a_single_shard_is_a_corpus_too),
-        cmocka_unit_test(files_of_one_tokenizer_are_mixed_and_of_two_are_not),
-        cmocka_unit_test(a_damaged_file_among_good_ones_is_named),
-        cmocka_unit_test(several_texts_are_read_as_one),
-        cmocka_unit_test(the_mark_is_of_all_files),
-        cmocka_unit_test(validation_text_speaks_the_tokenizer_of_training),
-        cmocka_unit_test(validation_tokens_must_fit_the_corpus),
-    };
-    return cmocka_run_group_tests_name("inputs", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -318,19 +318,4 @@ TEST_CASE(a_special_token_in_a_question_stays_text)
     release(&seen);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_those_that_transformers_marks),
-        cmocka_unit_test(the_token_that_ends_a_turn_is_learned),
-        cmocka_unit_test(the_token_that_begins_the_next_turn_ends_an_answer_also_the_last_one),
-        cmocka_unit_test(an_answer_without_weight_is_not_learned),
-        cmocka_unit_test(tool_calls_are_learned_with_the_end_of_the_turn),
-        cmocka_unit_test(what_the_template_makes_of_an_answer_is_learned_and_no_quotation_of_it),
-        cmocka_unit_test(answers_become_examples_where_the_template_changes_earlier_turns),
-        cmocka_unit_test(bad_lines_are_named),
-        cmocka_unit_test(a_template_that_ends_no_answer_is_refused),
-        cmocka_unit_test(a_special_token_in_a_question_stays_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

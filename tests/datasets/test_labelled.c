@@ -231,17 +231,4 @@ TEST_CASE(random_files_end_in_a_status)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csv_and_jsonl_give_the_same_labels_sorted),
-        cmocka_unit_test(a_bad_file_is_refused_with_its_line),
-        cmocka_unit_test(more_labels_than_a_classifier_has_are_refused),
-        cmocka_unit_test(the_split_keeps_a_share_of_every_label),
-        cmocka_unit_test(a_label_keeps_a_text_to_train_on),
-        cmocka_unit_test(what_is_noteworthy_is_counted),
-        cmocka_unit_test(a_text_that_is_cut_keeps_the_tokens_around_it),
-        cmocka_unit_test(random_files_end_in_a_status),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -340,21 +340,4 @@ TEST_CASE(weights_stay_when_paths_are_made_absolute)
     assert_string_equal(value, wanted);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_source_has_its_share_evenly_spread),
-        cmocka_unit_test(no_row_of_a_source_comes_again_before_its_epoch_ends),
-        cmocka_unit_test(batches_are_the_rows_of_their_sources_wherever_they_are_cut),
-        cmocka_unit_test(what_shares_leave_over_goes_to_the_largest_remainder),
-        cmocka_unit_test(validation_has_rows_of_every_source),
-        cmocka_unit_test(a_weight_too_small_to_count_is_refused),
-        cmocka_unit_test(names_may_have_weights),
-        cmocka_unit_test(weights_that_mean_nothing_are_refused),
-        cmocka_unit_test(sources_are_encoded_apart_with_one_tokenizer),
-        cmocka_unit_test(token_files_of_a_source_stay_together),
-        cmocka_unit_test(other_weights_are_another_corpus),
-        cmocka_unit_test(weights_stay_when_paths_are_made_absolute),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

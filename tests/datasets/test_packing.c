@@ -229,17 +229,4 @@ TEST_CASE(damaged_runs_are_refused)
     close_data(&d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_epoch_has_each_example_once_in_rows_that_are_nearly_full),
-        cmocka_unit_test(the_span_is_the_mean_length_over_all_places),
-        cmocka_unit_test(rows_are_a_function_of_lengths_and_seed),
-        cmocka_unit_test(targets_are_the_answers_and_the_rest_does_not_count),
-        cmocka_unit_test(parts_share_no_example),
-        cmocka_unit_test(the_first_rows_of_validation_are_a_sample),
-        cmocka_unit_test(long_examples_are_refused_on_request),
-        cmocka_unit_test(damaged_runs_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

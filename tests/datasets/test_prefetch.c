@@ -59,7 +59,7 @@ static struct prefetch *open_on(const struct split *split, bool async)
     return prefetch;
 }
 
-static void batches_are_those_that_are_cut_without_it(void **state)
+TEST_CASE(batches_are_those_that_are_cut_without_it)
 {
     struct data *d = *state;
     for (int async = 0; async < 2; async++) {
@@ -70,7 +70,7 @@ static void batches_are_those_that_are_cut_without_it(void **state)
     }
 }
 
-static void a_resumed_run_begins_in_the_midst(void **state)
+TEST_CASE(a_resumed_run_begins_in_the_midst)
 {
     struct data *d = *state;
     struct prefetch *prefetch = open_on(&d->train, true);
@@ -90,7 +90,7 @@ static void fill_counted(const void *context, uint64_t cursor, int b, int32_t *i
     split_batch(context, cursor, b, inputs, targets);
 }
 
-static void the_batches_of_a_part_of_each_step_are_expected(void **state)
+TEST_CASE(the_batches_of_a_part_of_each_step_are_expected)
 {
     struct data *d = *state;
     enum { STEPS = 40, FIRST = 7, ROWS = 3 * B + 1 };
@@ -107,7 +107,7 @@ static void the_batches_of_a_part_of_each_step_are_expected(void **state)
     assert_in_range(cut, 2 * STEPS, 2 * STEPS + 4); /* and those ahead */
 }
 
-static void any_cursor_is_served(void **state)
+TEST_CASE(any_cursor_is_served)
 {
     struct data *d = *state;
     struct prefetch *prefetch = open_on(&d->train, true);
@@ -121,7 +121,7 @@ static void any_cursor_is_served(void **state)
 }
 
 /* An evaluation reads the first batches of the validation split, the last of them short, and later again. */
-static void evaluations_start_over_and_end_in_a_short_batch(void **state)
+TEST_CASE(evaluations_start_over_and_end_in_a_short_batch)
 {
     struct data *d = *state;
     struct prefetch *train = open_on(&d->train, true), *validation = open_on(&d->validation, true);
@@ -141,7 +141,7 @@ static void evaluations_start_over_and_end_in_a_short_batch(void **state)
 }
 
 /* A batch in use does not change while the thread continues: only its user frees the slot. */
-static void a_batch_stays_until_the_next_is_taken(void **state)
+TEST_CASE(a_batch_stays_until_the_next_is_taken)
 {
     struct data *d = *state;
     struct prefetch *prefetch = open_on(&d->train, true);
@@ -158,7 +158,7 @@ static void a_batch_stays_until_the_next_is_taken(void **state)
     prefetch_close(prefetch);
 }
 
-static void it_ends_at_any_moment(void **state)
+TEST_CASE(it_ends_at_any_moment)
 {
     struct data *d = *state;
     for (int taken = 0; taken < 60; taken++) {
@@ -169,7 +169,7 @@ static void it_ends_at_any_moment(void **state)
     prefetch_close(NULL); /* harmless */
 }
 
-static void waits_are_counted(void **state)
+TEST_CASE(waits_are_counted)
 {
     struct data *d = *state;
     struct prefetch *with = open_on(&d->train, true), *without = open_on(&d->train, false);
@@ -183,7 +183,7 @@ static void waits_are_counted(void **state)
     prefetch_close(without);
 }
 
-static void batches_that_no_memory_holds_are_an_error(void **state)
+TEST_CASE(batches_that_no_memory_holds_are_an_error)
 {
     struct data *d = *state;
     struct split split = d->train;
@@ -197,16 +197,5 @@ static void batches_that_no_memory_holds_are_an_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_are_those_that_are_cut_without_it),
-        cmocka_unit_test(a_resumed_run_begins_in_the_midst),
-        cmocka_unit_test(the_batches_of_a_part_of_each_step_are_expected),
-        cmocka_unit_test(any_cursor_is_served),
-        cmocka_unit_test(evaluations_start_over_and_end_in_a_short_batch),
-        cmocka_unit_test(a_batch_stays_until_the_next_is_taken),
-        cmocka_unit_test(it_ends_at_any_moment),
-        cmocka_unit_test(waits_are_counted),
-        cmocka_unit_test(batches_that_no_memory_holds_are_an_error),
-    };
-    return cmocka_run_group_tests_name("prefetch", tests, open_data, close_data);
+    return TEST_RUN(open_data, close_data);
 }

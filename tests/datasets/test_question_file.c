@@ -141,14 +141,4 @@ TEST_CASE(an_empty_file_has_no_question_and_a_missing_one_is_named)
     assert_non_null(strstr(err.text, "/nowhere/q.jsonl"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_line_is_a_question_and_empty_lines_are_none),
-        cmocka_unit_test(a_mistake_is_named_by_line_and_member),
-        cmocka_unit_test(the_longest_choice_counts_wherever_it_stands),
-        cmocka_unit_test(a_list_with_more_choices_than_there_is_room_is_refused),
-        cmocka_unit_test(an_empty_file_has_no_question_and_a_missing_one_is_named),
-    };
-    return cmocka_run_group_tests_name("question_file", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -138,12 +138,4 @@ TEST_CASE(the_bible_can_be_interrupted)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bible_is_whole_and_readable),
-        cmocka_unit_test(a_bible_that_is_missing_or_wrong_is_refused),
-        cmocka_unit_test(the_bible_can_be_interrupted),
-    };
-    return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -243,18 +243,4 @@ TEST_CASE(checksums_are_those_of_earlier_versions)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encodes_as_hugging_face_does),
-        cmocka_unit_test(decodes_as_hugging_face_does),
-        cmocka_unit_test(a_prompt_has_the_tokens_of_the_post_processor),
-        cmocka_unit_test(pieces_add_up_to_any_text),
-        cmocka_unit_test(tokens_with_a_space_inside_are_found),
-        cmocka_unit_test(a_long_text_without_spaces_takes_no_quadratic_time),
-        cmocka_unit_test(saving_keeps_the_file_word_for_word),
-        cmocka_unit_test(checksums_see_every_rule_of_encoding),
-        cmocka_unit_test(checksums_are_those_of_earlier_versions),
-    };
-    return cmocka_run_group_tests_name("sentencepiece", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -192,18 +192,4 @@ TEST_CASE(names_tell_token_files_from_texts)
     assert_false(token_file_named("a.tok.json"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sixteen_bit_ids_are_read_where_they_lie),
-        cmocka_unit_test(thirty_two_bit_ids_are_read_in_both_versions),
-        cmocka_unit_test(a_measured_file_is_not_read_again),
-        cmocka_unit_test(a_shard_has_a_sidecar_like_any_other),
-        cmocka_unit_test(a_header_that_lies_is_refused_in_words),
-        cmocka_unit_test(a_shard_cut_anywhere_is_refused),
-        cmocka_unit_test(a_token_file_with_as_many_tokens_as_a_magic_is_no_shard),
-        cmocka_unit_test(no_header_leads_outside_the_file),
-        cmocka_unit_test(names_tell_token_files_from_texts),
-    };
-    return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
-}
+TEST_MAIN()

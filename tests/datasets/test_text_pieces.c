@@ -383,22 +383,4 @@ TEST_CASE(compressed_files_that_hold_no_text_are_skipped_in_a_folder)
     inputs_close(&inputs);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_compressed_text_has_the_tokens_of_the_text_in_it),
-        cmocka_unit_test(pieces_stay_small_whatever_a_file_expands_to),
-        cmocka_unit_test(lines_of_jsonl_are_documents_that_end_with_a_token),
-        cmocka_unit_test(a_learned_end_is_read_again_as_it_was),
-        cmocka_unit_test(without_such_a_token_a_line_ends_with_a_line_feed),
-        cmocka_unit_test(text_files_end_with_the_token_where_that_is_asked_for),
-        cmocka_unit_test(the_key_of_the_text_can_be_named),
-        cmocka_unit_test(lines_that_are_no_documents_are_refused_by_their_number),
-        cmocka_unit_test(lines_are_numbered_through_all_pieces_of_a_file),
-        cmocka_unit_test(the_name_says_what_has_lines_and_what_is_not_read),
-        cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(labelled_texts_must_not_be_compressed),
-        cmocka_unit_test(compressed_files_that_hold_no_text_are_skipped_in_a_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -238,17 +238,4 @@ TEST_CASE(a_failed_write_leaves_the_old_file_alone)
     tokenizer_close(tokenizer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_comes_back),
-        cmocka_unit_test(the_format_is_a_count_and_little_endian_ids),
-        cmocka_unit_test(without_a_sidecar_nothing_is_known_of_the_tokenizer),
-        cmocka_unit_test(hostile_files_are_refused_with_both_sizes),
-        cmocka_unit_test(a_file_without_permission_is_refused),
-        cmocka_unit_test(hostile_sidecars_are_refused_naming_the_field),
-        cmocka_unit_test(nothing_appears_before_the_commit_and_nothing_stays_after_an_abort),
-        cmocka_unit_test(a_failed_write_leaves_the_old_file_alone),
-    };
-    return cmocka_run_group_tests_name("token_file", tests, NULL, NULL);
-}
+TEST_MAIN()

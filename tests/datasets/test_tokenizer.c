@@ -471,27 +471,4 @@ TEST_CASE(a_runaway_pattern_is_an_error_not_a_hang)
     pretokenizer_free(splitter);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encodes_as_hugging_face_does),
-        cmocka_unit_test(no_byte_is_ever_lost),
-        cmocka_unit_test(a_normalizer_changes_only_what_it_must),
-        cmocka_unit_test(normal_forms_are_unicodes),
-        cmocka_unit_test(utf8_is_distinguished_from_other_bytes),
-        cmocka_unit_test(bytes_are_their_own_ids),
-        cmocka_unit_test(an_id_out_of_range_decodes_to_nothing),
-        cmocka_unit_test(encoding_appends_to_the_list),
-        cmocka_unit_test(a_stream_gives_the_same_ids_and_can_be_stopped),
-        cmocka_unit_test(a_long_piece_without_spaces_is_no_trouble),
-        cmocka_unit_test(checksums_tell_tokenizers_apart_but_not_their_spelling),
-        cmocka_unit_test(checksums_are_those_of_earlier_versions),
-        cmocka_unit_test(bytes_with_a_rule_are_not_bytes),
-        cmocka_unit_test(saving_and_opening_again_keeps_everything),
-        cmocka_unit_test(stages_split_the_pieces_of_the_stage_before),
-        cmocka_unit_test(characters_up_to_unicode_16_split_as_hugging_face_splits_them),
-        cmocka_unit_test(patterns_that_match_nothing_or_everything_lose_nothing),
-        cmocka_unit_test(a_runaway_pattern_is_an_error_not_a_hang),
-    };
-    return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -422,20 +422,4 @@ TEST_CASE(deep_nesting_and_other_kinds_of_file_are_refused)
     assert_null(tokenizer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_supported_is_named),
-        cmocka_unit_test(added_tokens_have_the_ids_that_hugging_face_gives_or_are_refused),
-        cmocka_unit_test(wrong_merges_are_named),
-        cmocka_unit_test(what_is_absent_has_its_usual_meaning),
-        cmocka_unit_test(merges_may_be_written_either_way),
-        cmocka_unit_test(a_literal_split_pattern_means_itself),
-        cmocka_unit_test(a_file_cut_anywhere_is_refused),
-        cmocka_unit_test(damaged_files_are_read_or_refused_and_never_lose_bytes),
-        cmocka_unit_test(damaged_sentencepiece_files_are_read_or_refused),
-        cmocka_unit_test(flipped_bytes_do_no_harm),
-        cmocka_unit_test(deep_nesting_and_other_kinds_of_file_are_refused),
-    };
-    return cmocka_run_group_tests_name("tokenizer_json", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -62,8 +62,4 @@ TEST_CASE(no_input_of_the_corpora_does_harm)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_input_of_the_corpora_does_harm)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,16 +2,10 @@
 #include "tests/kernels/check.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/philox.h"
 #include "kernels/device/cpu.h"
+#include "tests/cmocka.h"
 
 void check_open(struct check_target *target, const char *isa, int threads)
 {

@@ -1,14 +1,9 @@
 /* Attention against a naive double-precision reference, whose gradient is checked by central differences
  * first. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/backend.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/packed.h"
 
@@ -135,9 +130,8 @@ static double loss(const void *context)
     return total;
 }
 
-static void reference_gradient_agrees_with_central_differences(void **state)
+TEST_CASE(reference_gradient_agrees_with_central_differences)
 {
-    (void)state;
     const struct shape shapes[] = {{1, 1, 1, 1, 2, 0, 0}, {1, 5, 2, 1, 3, 0, 0}, {2, 4, 4, 2, 4, 0, 0},
                                    {1, 6, 2, 1, 3, 1, 0}, {1, 7, 2, 1, 3, 3, 0}, {2, 7, 2, 1, 3, 0, 2},
                                    {1, 8, 2, 1, 3, 2, 3}};
@@ -225,9 +219,8 @@ static void shapes_body(const struct check_target *t)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) compare(t, shapes[i], 1.0f);
 }
 
-static void every_shape_agrees_with_the_reference(void **state)
+TEST_CASE(every_shape_agrees_with_the_reference)
 {
-    (void)state;
     check_each_isa(2, shapes_body);
 }
 
@@ -250,9 +243,8 @@ static void large_scores_body(const struct check_target *t)
     free(qkv), free(out), free(lse), free(qkv64), free(out64), free(lse64), free(workspace);
 }
 
-static void large_scores_stay_finite(void **state)
+TEST_CASE(large_scores_stay_finite)
 {
-    (void)state;
     check_each_isa(2, large_scores_body);
 }
 
@@ -273,9 +265,8 @@ static void a_row_never_sees_its_future_body(const struct check_target *t)
     free(qkv), free(first), free(second), free(lse), free(workspace);
 }
 
-static void a_row_never_sees_its_future(void **state)
+TEST_CASE(a_row_never_sees_its_future)
 {
-    (void)state;
     check_each_isa(2, a_row_never_sees_its_future_body);
 }
 
@@ -296,15 +287,13 @@ static void a_row_never_sees_what_is_before_its_window_body(const struct check_t
     free(qkv), free(first), free(second), free(lse), free(workspace);
 }
 
-static void a_row_never_sees_what_is_before_its_window(void **state)
+TEST_CASE(a_row_never_sees_what_is_before_its_window)
 {
-    (void)state;
     check_each_isa(2, a_row_never_sees_what_is_before_its_window_body);
 }
 
-static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
+TEST_CASE(a_window_as_long_as_the_sequence_changes_no_bit)
 {
-    (void)state;
     struct check_target t;
     size_t n = 150 * 4 * 16, m = 150 * 2 * 16;
     float *qkv = check_random(n, 7, 1), *dout = check_random(m, 8, 1), *results[3][2];
@@ -327,9 +316,8 @@ static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
 }
 
 /* The position of each token is its place in the row. */
-static void positions_of_one_sequence_change_no_bit(void **state)
+TEST_CASE(positions_of_one_sequence_change_no_bit)
 {
-    (void)state;
     enum { T = 150, N = T * 4 * 16, M = T * 2 * 16 };
     struct check_target t;
     float *qkv = check_random(N, 7, 1), *dout = check_random(M, 8, 1), *results[2][2];
@@ -353,9 +341,8 @@ static void positions_of_one_sequence_change_no_bit(void **state)
     check_close(&t);
 }
 
-static void rotates_the_gradients_back_as_rope_does(void **state)
+TEST_CASE(rotates_the_gradients_back_as_rope_does)
 {
-    (void)state;
     struct shape s = {2, 70, 4, 2, 20, 0, 40};
     size_t n = qkv_size(s), m = out_size(s), rows = (size_t)s.B * s.NH * s.T;
     float *qkv = check_random(n, 7, 1), *dout = check_random(m, 8, 1), *angles = check_random(70 * 20, 9, 1);
@@ -378,9 +365,8 @@ static void rotates_the_gradients_back_as_rope_does(void **state)
         free(workspace);
 }
 
-static void bits_do_not_depend_on_the_thread_count(void **state)
+TEST_CASE(bits_do_not_depend_on_the_thread_count)
 {
-    (void)state;
     const struct shape shapes[] = {{1, 150, 4, 2, 32, 0, 0},
                                    {3, 70, 2, 2, 20, 0, 0},
                                    {1, 9, 1, 1, 4, 0, 0},
@@ -416,18 +402,4 @@ static void bits_do_not_depend_on_the_thread_count(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_gradient_agrees_with_central_differences),
-        cmocka_unit_test(every_shape_agrees_with_the_reference),
-        cmocka_unit_test(large_scores_stay_finite),
-        cmocka_unit_test(a_row_never_sees_its_future),
-        cmocka_unit_test(rotates_the_gradients_back_as_rope_does),
-        cmocka_unit_test(a_row_never_sees_what_is_before_its_window),
-        cmocka_unit_test(a_window_as_long_as_the_sequence_changes_no_bit),
-        cmocka_unit_test(positions_of_one_sequence_change_no_bit),
-        cmocka_unit_test(bits_do_not_depend_on_the_thread_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

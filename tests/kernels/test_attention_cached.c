@@ -1,14 +1,9 @@
 /* Attention over the KV cache against a naive double-precision reference. What a row must not see is not a
  * number, so that reading it fails. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/backend.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
 enum { SLOTS = 3, ROWS_MAX = 150 };
@@ -141,15 +136,13 @@ static void shapes_body(const struct check_target *t)
     }
 }
 
-static void every_shape_agrees_with_the_reference(void **state)
+TEST_CASE(every_shape_agrees_with_the_reference)
 {
-    (void)state;
     check_each_isa(2, shapes_body);
 }
 
-static void bits_do_not_depend_on_the_thread_count(void **state)
+TEST_CASE(bits_do_not_depend_on_the_thread_count)
 {
-    (void)state;
     for (int i = 2; i < SHAPES; i += 3) {
         float *outs[2];
         size_t n = 0;
@@ -169,9 +162,8 @@ static void bits_do_not_depend_on_the_thread_count(void **state)
 }
 
 /* Other sequences in the pass may be much longer. */
-static void a_larger_longest_only_changes_the_order_of_sums(void **state)
+TEST_CASE(a_larger_longest_only_changes_the_order_of_sums)
 {
-    (void)state;
     struct check_target t;
     struct scene c;
     check_open(&t, "baseline", 2);
@@ -185,9 +177,8 @@ static void a_larger_longest_only_changes_the_order_of_sums(void **state)
     check_close(&t);
 }
 
-static void the_workspace_is_enough_for_fewer_rows_and_keys(void **state)
+TEST_CASE(the_workspace_is_enough_for_fewer_rows_and_keys)
 {
-    (void)state;
     for (int NKV = 1; NKV <= 40; NKV += 3)
         for (int rows = 1; rows <= 300; rows = rows * 2 + 1)
             for (int longest = 1; longest <= 40000; longest = longest * 3 + 1) {
@@ -203,13 +194,4 @@ static void the_workspace_is_enough_for_fewer_rows_and_keys(void **state)
             }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape_agrees_with_the_reference),
-        cmocka_unit_test(bits_do_not_depend_on_the_thread_count),
-        cmocka_unit_test(a_larger_longest_only_changes_the_order_of_sums),
-        cmocka_unit_test(the_workspace_is_enough_for_fewer_rows_and_keys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

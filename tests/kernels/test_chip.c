@@ -1,15 +1,8 @@
 /* The peaks of chips: the table and the rule from the clock. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/chip.h"
+#include "tests/cmocka.h"
 
 static void expect_peaks(struct chip chip, enum chip_source source, double fp32, double tf32, double bf16)
 {
@@ -22,9 +15,8 @@ static void expect_peaks(struct chip chip, enum chip_source source, double fp32,
                      peak[p] / 1e12, wanted[p]);
 }
 
-static void known_chips_have_their_published_peaks(void **state)
+TEST_CASE(known_chips_have_their_published_peaks)
 {
-    (void)state;
     expect_peaks((struct chip){"NVIDIA A100-SXM4-80GB", 8, 0, 108, 1.41e9}, CHIP_PUBLISHED, 19.5, 156, 312);
     expect_peaks((struct chip){"NVIDIA H100 80GB HBM3", 9, 0, 132, 1.98e9}, CHIP_PUBLISHED, 66.9, 494.7,
                  989.4);
@@ -36,9 +28,8 @@ static void known_chips_have_their_published_peaks(void **state)
 }
 
 /* Names that contain a known one, and partitions of chips: the table's figure would be wrong for them. */
-static void namesakes_and_slices_go_by_their_clock(void **state)
+TEST_CASE(namesakes_and_slices_go_by_their_clock)
 {
-    (void)state;
     expect_peaks((struct chip){"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9, 0, 16, 1.98e9}, CHIP_BY_CLOCK, 8.11,
                  64.9, 129.8);
     expect_peaks((struct chip){"NVIDIA GeForce RTX 4090 Laptop GPU", 8, 9, 76, 2.04e9}, CHIP_BY_CLOCK, 39.7,
@@ -47,26 +38,23 @@ static void namesakes_and_slices_go_by_their_clock(void **state)
 }
 
 /* The rule gives the published figure at the clock on which that is based. */
-static void the_rule_agrees_with_the_table(void **state)
+TEST_CASE(the_rule_agrees_with_the_table)
 {
-    (void)state;
     expect_peaks((struct chip){"A", 8, 0, 108, 1.41e9}, CHIP_BY_CLOCK, 19.5, 156, 312);
     expect_peaks((struct chip){"H", 9, 0, 132, 1.83e9}, CHIP_BY_CLOCK, 61.8, 494.7, 989.4);
     expect_peaks((struct chip){"L", 8, 6, 72, 1.695e9}, CHIP_BY_CLOCK, 31.2, 62.5, 125);
     expect_peaks((struct chip){"GeForce R", 8, 9, 128, 2.52e9}, CHIP_BY_CLOCK, 82.6, 82.6, 165.2);
 }
 
-static void what_is_not_known_is_zero(void **state)
+TEST_CASE(what_is_not_known_is_zero)
 {
-    (void)state;
     expect_peaks((struct chip){"NVIDIA Orin", 8, 7, 16, 1.3e9}, CHIP_BY_CLOCK, 5.32, 0, 0);
     expect_peaks((struct chip){"NVIDIA V100", 7, 0, 80, 1.5e9}, CHIP_UNKNOWN, 0, 0, 0);
     expect_peaks((struct chip){"NVIDIA New", 10, 0, 148, 0}, CHIP_UNKNOWN, 0, 0, 0);
 }
 
-static void every_sheet_is_found_by_its_name(void **state)
+TEST_CASE(every_sheet_is_found_by_its_name)
 {
-    (void)state;
     static const char *const words[] = {"a100",     "a40",     "rtx3090",   "l4",       "l40s",
                                         "l40",      "rtx4090", "h100-pcie", "h100-nvl", "h100",
                                         "h200-nvl", "h200",    "gh200"};
@@ -81,9 +69,8 @@ static void every_sheet_is_found_by_its_name(void **state)
 }
 
 /* The driver's name and the word of an option lead to the same figures. */
-static void a_gpu_is_found_by_its_word(void **state)
+TEST_CASE(a_gpu_is_found_by_its_word)
 {
-    (void)state;
     char words[300];
     const struct chip_sheet *sheet = chip_find("H100");
     assert_non_null(sheet);
@@ -97,15 +84,4 @@ static void a_gpu_is_found_by_its_word(void **state)
     assert_non_null(strstr(words, ", rtx4090, "));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_chips_have_their_published_peaks),
-        cmocka_unit_test(namesakes_and_slices_go_by_their_clock),
-        cmocka_unit_test(the_rule_agrees_with_the_table),
-        cmocka_unit_test(what_is_not_known_is_zero),
-        cmocka_unit_test(every_sheet_is_found_by_its_name),
-        cmocka_unit_test(a_gpu_is_found_by_its_word),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,16 +3,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/cpu.h"
 #include "kernels/linear_cross_entropy.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/product.h"
 
@@ -65,9 +60,8 @@ int posix_memalign(void **out, size_t alignment, size_t bytes)
 }
 #endif
 
-static void bad_thread_counts_are_refused_in_a_sentence(void **state)
+TEST_CASE(bad_thread_counts_are_refused_in_a_sentence)
 {
-    (void)state;
     struct err err;
     struct device *device = NULL;
     assert_int_equal(cpu_backend()->device_open(1, 0, &device, &err), STATUS_USAGE);
@@ -78,9 +72,8 @@ static void bad_thread_counts_are_refused_in_a_sentence(void **state)
     assert_null(device);
 }
 
-static void device_describes_itself(void **state)
+TEST_CASE(device_describes_itself)
 {
-    (void)state;
     struct err err;
     struct device *device;
     struct device_info info;
@@ -94,9 +87,8 @@ static void device_describes_itself(void **state)
     cpu_backend()->device_close(device);
 }
 
-static void memory_is_aligned_zeroed_and_copied(void **state)
+TEST_CASE(memory_is_aligned_zeroed_and_copied)
 {
-    (void)state;
     struct check_target t;
     struct err err;
     check_open(&t, "baseline", 2);
@@ -125,9 +117,8 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
     check_close(&t);
 }
 
-static void events_measure_what_lies_between_them(void **state)
+TEST_CASE(events_measure_what_lies_between_them)
 {
-    (void)state;
     struct check_target t;
     struct err err;
     struct event *marks[3];
@@ -149,9 +140,8 @@ static void events_measure_what_lies_between_them(void **state)
     check_close(&t);
 }
 
-static void impossible_memory_is_an_error_with_the_size(void **state)
+TEST_CASE(impossible_memory_is_an_error_with_the_size)
 {
-    (void)state;
     if (!COUNTING) skip(); /* the sanitizer ends the process instead of returning NULL */
     struct check_target t;
     struct err err;
@@ -177,17 +167,15 @@ static enum precision best_with(const char *isa)
     return info.best;
 }
 
-static void bf16_is_the_default_where_dot_products_are_used(void **state)
+TEST_CASE(bf16_is_the_default_where_dot_products_are_used)
 {
-    (void)state;
     assert_int_equal(best_with("baseline"), PRECISION_FP32);
     if (cpu_backend_for("v4-bf16")) assert_int_equal(best_with("v4-bf16"), PRECISION_FP32);
     if (cpu_backend_for("v4-dot")) assert_int_equal(best_with("v4-dot"), PRECISION_BF16);
 }
 
-static void environment_chooses_the_instruction_set(void **state)
+TEST_CASE(environment_chooses_the_instruction_set)
 {
-    (void)state;
     setenv("ANNEAL_CPU_ISA", "baseline", 1);
     assert_string_equal(cpu_isa(), "baseline");
     assert_ptr_equal(cpu_backend(), cpu_backend_for("baseline"));
@@ -291,9 +279,8 @@ static void no_allocation_body(const struct check_target *t)
     free(tokens), free(workspace);
 }
 
-static void no_operation_allocates_after_its_first_call(void **state)
+TEST_CASE(no_operation_allocates_after_its_first_call)
 {
-    (void)state;
     if (!COUNTING) skip();
     void *volatile probe = malloc(1); /* the counter counts */
     assert_true(atomic_load(&allocations) > 0);
@@ -302,17 +289,4 @@ static void no_operation_allocates_after_its_first_call(void **state)
     check_each_isa(1, no_allocation_body);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_thread_counts_are_refused_in_a_sentence),
-        cmocka_unit_test(device_describes_itself),
-        cmocka_unit_test(memory_is_aligned_zeroed_and_copied),
-        cmocka_unit_test(events_measure_what_lies_between_them),
-        cmocka_unit_test(impossible_memory_is_an_error_with_the_size),
-        cmocka_unit_test(environment_chooses_the_instruction_set),
-        cmocka_unit_test(bf16_is_the_default_where_dot_products_are_used),
-        cmocka_unit_test(no_operation_allocates_after_its_first_call),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,9 +1,6 @@
 /* Every CPU twin in bf16 on every instruction set of this processor, against the same in fp32 on the same
  * inputs; products against fp64, too. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kernels/device/cpu.h"
 #include "tests/cmocka.h"
@@ -68,9 +65,8 @@ static void fuzz(const struct sides *sides)
         for (uint32_t i = 0; i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), sides);
 }
 
-static void every_operation_agrees_with_fp32(void **state)
+TEST_CASE(every_operation_agrees_with_fp32)
 {
-    (void)state;
     each_isa(fuzz);
 }
 
@@ -96,9 +92,8 @@ static void large(const struct sides *sides)
         for (const struct op_case *op = op_cases; op->name; op++) compare(op, shapes[i], sides);
 }
 
-static void large_shapes_agree_too(void **state)
+TEST_CASE(large_shapes_agree_too)
 {
-    (void)state;
     with_isa(cpu_isa(), large);
 }
 
@@ -196,18 +191,9 @@ static void products(const struct sides *sides)
     expect_product(sides, (struct product_trial){5003, 33, 530, 0, true, false, true, true, 1}, 2);
 }
 
-static void products_agree_with_fp64(void **state)
+TEST_CASE(products_agree_with_fp64)
 {
-    (void)state;
     each_isa(products);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_agrees_with_fp32),
-        cmocka_unit_test(large_shapes_agree_too),
-        cmocka_unit_test(products_agree_with_fp64),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -118,16 +118,4 @@ TEST_CASE(the_environment_is_read)
     unsetenv("OMP_NUM_THREADS");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_restriction_there_is_nothing_to_say),
-        cmocka_unit_test(threads_follow_a_control_group),
-        cmocka_unit_test(threads_follow_the_affinity),
-        cmocka_unit_test(more_threads_than_processors_are_used_and_reported),
-        cmocka_unit_test(openmps_limit_of_threads_is_reported),
-        cmocka_unit_test(spinning_under_a_limit_is_reported),
-        cmocka_unit_test(the_environment_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

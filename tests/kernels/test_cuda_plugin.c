@@ -1,16 +1,8 @@
 /* The CUDA plugin as the program opens it. */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 
 /* Beside this program. */
 static const char *stand_in(void)
@@ -32,9 +24,8 @@ static bool is_loaded(void)
 }
 
 /* With it cuBLASLt would stay, 140 MiB of a process that trains on the CPU. */
-static void a_plugin_without_a_driver_is_not_kept(void **state)
+TEST_CASE(a_plugin_without_a_driver_is_not_kept)
 {
-    (void)state;
     const struct backend *table;
     const struct cuda_plugin *plugin;
     struct err err = {0};
@@ -47,8 +38,4 @@ static void a_plugin_without_a_driver_is_not_kept(void **state)
     assert_true(is_loaded());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_plugin_without_a_driver_is_not_kept)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,14 +1,9 @@
 /* Embedding, bias, add, SwiGLU, dropout and GEMM against double-precision references. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/philox.h"
 #include "kernels/device/backend.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/product.h"
 
@@ -62,9 +57,8 @@ static void embedding_body(const struct check_target *t)
     }
 }
 
-static void embedding_gathers_rows_and_adds_repeated_tokens(void **state)
+TEST_CASE(embedding_gathers_rows_and_adds_repeated_tokens)
 {
-    (void)state;
     check_each_isa(2, embedding_body);
     check_each_isa(7, embedding_body);
 }
@@ -107,9 +101,8 @@ static void bias_body(const struct check_target *t)
     }
 }
 
-static void bias_is_added_to_rows_and_summed_over_them(void **state)
+TEST_CASE(bias_is_added_to_rows_and_summed_over_them)
 {
-    (void)state;
     check_each_isa(2, bias_body);
 }
 
@@ -130,9 +123,8 @@ static void add_body(const struct check_target *t)
     }
 }
 
-static void add_adds(void **state)
+TEST_CASE(add_adds)
 {
-    (void)state;
     check_each_isa(2, add_body);
 }
 
@@ -186,9 +178,8 @@ static void swiglu_body(const struct check_target *t)
         }
 }
 
-static void swiglu_agrees_with_the_reference_and_its_differences(void **state)
+TEST_CASE(swiglu_agrees_with_the_reference_and_its_differences)
 {
-    (void)state;
     check_each_isa(2, swiglu_body);
 }
 
@@ -211,9 +202,8 @@ static void swiglu_range_body(const struct check_target *t)
     free(gate_up), free(out);
 }
 
-static void exponential_is_right_over_its_whole_range(void **state)
+TEST_CASE(exponential_is_right_over_its_whole_range)
 {
-    (void)state;
     check_each_isa(1, swiglu_range_body);
 }
 
@@ -249,9 +239,8 @@ static void dropout_body(const struct check_target *t)
         }
 }
 
-static void dropout_mask_is_the_documented_function_of_its_site(void **state)
+TEST_CASE(dropout_mask_is_the_documented_function_of_its_site)
 {
-    (void)state;
     check_each_isa(2, dropout_body);
 }
 
@@ -283,15 +272,13 @@ static void part_body(const struct check_target *t)
     }
 }
 
-static void dropout_of_a_part_of_the_rows_draws_as_that_of_all(void **state)
+TEST_CASE(dropout_of_a_part_of_the_rows_draws_as_that_of_all)
 {
-    (void)state;
     check_each_isa(2, part_body);
 }
 
-static void dropout_keeps_the_expected_share_and_sites_differ(void **state)
+TEST_CASE(dropout_keeps_the_expected_share_and_sites_differ)
 {
-    (void)state;
     enum { N = 100000 };
     struct check_target t;
     check_open(&t, "baseline", 2);
@@ -369,9 +356,8 @@ static void gemm_body(const struct check_target *t)
     }
 }
 
-static void gemm_agrees_in_every_orientation(void **state)
+TEST_CASE(gemm_agrees_in_every_orientation)
 {
-    (void)state;
     check_each_isa(1, gemm_body);
     check_each_isa(2, gemm_body);
     check_each_isa(6, gemm_body);
@@ -410,18 +396,16 @@ static void few_rows_body(const struct check_target *t)
     }
 }
 
-static void a_product_of_few_rows_agrees_for_every_number_of_them(void **state)
+TEST_CASE(a_product_of_few_rows_agrees_for_every_number_of_them)
 {
-    (void)state;
     check_each_isa(1, few_rows_body);
     check_each_isa(2, few_rows_body);
     check_each_isa(6, few_rows_body);
 }
 
 /* A sequence's text must not depend on the number of processors. */
-static void a_product_of_few_rows_has_the_same_bits_on_any_number_of_threads(void **state)
+TEST_CASE(a_product_of_few_rows_has_the_same_bits_on_any_number_of_threads)
 {
-    (void)state;
     enum { N = 203, K = 301 };
     for (int M = 1; M <= FEW_ROWS_MAX; M++) {
         float *x = check_random((size_t)M * K, 18, 1), *w = check_random(N * K, 19, 1), *out[3];
@@ -464,17 +448,15 @@ static void gemm_bits_body(const struct check_target *t)
     free(a), free(b), free(before), free(alone), free(shared);
 }
 
-static void gemm_has_the_same_bits_on_any_number_of_threads(void **state)
+TEST_CASE(gemm_has_the_same_bits_on_any_number_of_threads)
 {
-    (void)state;
     check_each_isa(2, gemm_bits_body);
     check_each_isa(3, gemm_bits_body);
     check_each_isa(6, gemm_bits_body);
 }
 
-static void gemm_repeats_its_bits(void **state)
+TEST_CASE(gemm_repeats_its_bits)
 {
-    (void)state;
     enum { M = 130, N = 75, K = 301 };
     struct check_target t;
     check_open(&t, "baseline", 2);
@@ -489,22 +471,4 @@ static void gemm_repeats_its_bits(void **state)
     check_close(&t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(embedding_gathers_rows_and_adds_repeated_tokens),
-        cmocka_unit_test(bias_is_added_to_rows_and_summed_over_them),
-        cmocka_unit_test(add_adds),
-        cmocka_unit_test(swiglu_agrees_with_the_reference_and_its_differences),
-        cmocka_unit_test(exponential_is_right_over_its_whole_range),
-        cmocka_unit_test(dropout_mask_is_the_documented_function_of_its_site),
-        cmocka_unit_test(dropout_of_a_part_of_the_rows_draws_as_that_of_all),
-        cmocka_unit_test(dropout_keeps_the_expected_share_and_sites_differ),
-        cmocka_unit_test(gemm_agrees_in_every_orientation),
-        cmocka_unit_test(gemm_repeats_its_bits),
-        cmocka_unit_test(gemm_has_the_same_bits_on_any_number_of_threads),
-        cmocka_unit_test(a_product_of_few_rows_agrees_for_every_number_of_them),
-        cmocka_unit_test(a_product_of_few_rows_has_the_same_bits_on_any_number_of_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,23 +1,15 @@
 /* Device metrics: of a GPU, reported by a stand-in for NVIDIA's library, and of this processor. */
 #include <dlfcn.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "kernels/device/gauge.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/stand_in/nvml_stand_in.h"
 
 #define MIB ((int64_t)1 << 20)
@@ -64,9 +56,8 @@ static const struct gpu_process *holder(const struct gpu_record *r, int64_t pid)
 }
 
 /* Before the stand-in is loaded, so this must come first: a machine without the library, as CI's is. */
-static void a_machine_without_the_library_says_so(void **state)
+TEST_CASE(a_machine_without_the_library_says_so)
 {
-    (void)state;
     struct gauge *gauge;
     struct err err = {0};
     void *real = dlopen("libnvidia-ml.so.1", RTLD_NOW);
@@ -78,9 +69,8 @@ static void a_machine_without_the_library_says_so(void **state)
     assert_non_null(strstr(err.text, "libnvidia-ml.so.1 not found"));
 }
 
-static void a_gpu_reports_load_memory_power_and_clocks(void **state)
+TEST_CASE(a_gpu_reports_load_memory_power_and_clocks)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gpu_record r;
     struct gauge *gauge = open_gauge("GPU-stand-in");
@@ -94,9 +84,8 @@ static void a_gpu_reports_load_memory_power_and_clocks(void **state)
     assert_int_equal(s->opened, 0);
 }
 
-static void every_reason_for_low_clocks_is_reported_the_weightiest_first(void **state)
+TEST_CASE(every_reason_for_low_clocks_is_reported_the_weightiest_first)
 {
-    (void)state;
     static const struct {
         unsigned long long bits;
         const char *text;
@@ -128,9 +117,8 @@ static void every_reason_for_low_clocks_is_reported_the_weightiest_first(void **
     gauge_close(gauge);
 }
 
-static void who_holds_memory_is_listed_by_number_and_named(void **state)
+TEST_CASE(who_holds_memory_is_listed_by_number_and_named)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gpu_record r;
     assert_int_equal(prctl(PR_SET_NAME, "a\033[1m\x7f"), 0); /* any program can */
@@ -154,9 +142,8 @@ static void who_holds_memory_is_listed_by_number_and_named(void **state)
     gauge_close(gauge);
 }
 
-static void of_more_processes_than_anybody_has_none_are_reported(void **state)
+TEST_CASE(of_more_processes_than_anybody_has_none_are_reported)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gpu_record r;
     s->more = 500;
@@ -181,9 +168,8 @@ static bool is_own_namespace(void)
 }
 
 /* In a container the host's process ids are useless, unless this process is among them. */
-static void in_a_container_nobody_has_a_name_that_might_be_another_ones(void **state)
+TEST_CASE(in_a_container_nobody_has_a_name_that_might_be_another_ones)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gpu_record r;
     pid_t child = fork();
@@ -205,9 +191,8 @@ static void in_a_container_nobody_has_a_name_that_might_be_another_ones(void **s
     waitpid(child, NULL, 0);
 }
 
-static void what_a_gpu_does_not_tell_is_unknown_not_zero(void **state)
+TEST_CASE(what_a_gpu_does_not_tell_is_unknown_not_zero)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gauge *gauge;
     struct gpu_record r;
@@ -229,9 +214,8 @@ static void what_a_gpu_does_not_tell_is_unknown_not_zero(void **state)
     assert_int_equal(s->opened, 0);
 }
 
-static void an_old_driver_reports_what_it_has(void **state)
+TEST_CASE(an_old_driver_reports_what_it_has)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in_of("old/");
     struct gpu_record r;
     s->reasons = 0x4;
@@ -243,9 +227,8 @@ static void an_old_driver_reports_what_it_has(void **state)
     gauge_close(gauge);
 }
 
-static void a_glance_has_what_the_gauge_says(void **state)
+TEST_CASE(a_glance_has_what_the_gauge_says)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gpu_record r;
     struct err err = {0};
@@ -261,9 +244,8 @@ static void a_glance_has_what_the_gauge_says(void **state)
     assert_int_equal(s->opened, 0);
 }
 
-static void a_glance_at_a_gpu_that_hangs_comes_back(void **state)
+TEST_CASE(a_glance_at_a_gpu_that_hangs_comes_back)
 {
-    (void)state;
     struct nvml_stand_in *s = stand_in();
     struct gpu_record r;
     struct err err = {0};
@@ -282,9 +264,8 @@ static void a_glance_at_a_gpu_that_hangs_comes_back(void **state)
 }
 
 /* Work of some processor time between two readings shows as load. */
-static void the_processor_reports_load_and_memory(void **state)
+TEST_CASE(the_processor_reports_load_and_memory)
 {
-    (void)state;
     struct gpu_record r;
     struct gauge *gauge = open_gauge("");
     size_t bytes = (size_t)64 << 20;
@@ -304,9 +285,8 @@ static void the_processor_reports_load_and_memory(void **state)
     gauge_close(gauge);
 }
 
-static void the_load_of_the_host_is_what_the_kernel_says(void **state)
+TEST_CASE(the_load_of_the_host_is_what_the_kernel_says)
 {
-    (void)state;
     struct gpu_record r;
     double before, after;
     struct gauge *gauge = open_gauge("");
@@ -319,21 +299,4 @@ static void the_load_of_the_host_is_what_the_kernel_says(void **state)
     gauge_close(gauge);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_machine_without_the_library_says_so),
-        cmocka_unit_test(a_gpu_reports_load_memory_power_and_clocks),
-        cmocka_unit_test(every_reason_for_low_clocks_is_reported_the_weightiest_first),
-        cmocka_unit_test(who_holds_memory_is_listed_by_number_and_named),
-        cmocka_unit_test(of_more_processes_than_anybody_has_none_are_reported),
-        cmocka_unit_test(in_a_container_nobody_has_a_name_that_might_be_another_ones),
-        cmocka_unit_test(what_a_gpu_does_not_tell_is_unknown_not_zero),
-        cmocka_unit_test(an_old_driver_reports_what_it_has),
-        cmocka_unit_test(a_glance_has_what_the_gauge_says),
-        cmocka_unit_test(a_glance_at_a_gpu_that_hangs_comes_back),
-        cmocka_unit_test(the_processor_reports_load_and_memory),
-        cmocka_unit_test(the_load_of_the_host_is_what_the_kernel_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,15 +1,9 @@
 /* Cross-entropy, alone and fused with the head, against double-precision references. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/backend.h"
 #include "kernels/linear_cross_entropy.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
 /* losses (N), and dlogits (N,V) of scale · Σ losses unless NULL */
@@ -65,9 +59,8 @@ static void cross_entropy_body(const struct check_target *t)
         }
 }
 
-static void cross_entropy_agrees_with_the_reference(void **state)
+TEST_CASE(cross_entropy_agrees_with_the_reference)
 {
-    (void)state;
     check_each_isa(2, cross_entropy_body);
 }
 
@@ -115,9 +108,8 @@ static void gradient_body(const struct check_target *t)
     expect_gradient(t, 0.3f);
 }
 
-static void cross_entropy_gradient_agrees_with_central_differences(void **state)
+TEST_CASE(cross_entropy_gradient_agrees_with_central_differences)
 {
-    (void)state;
     check_each_isa(2, gradient_body);
 }
 
@@ -149,9 +141,8 @@ static void extremes_body(const struct check_target *t)
     free(x), free(forward);
 }
 
-static void extreme_logits_are_exact_and_nan_is_never_hidden(void **state)
+TEST_CASE(extreme_logits_are_exact_and_nan_is_never_hidden)
 {
-    (void)state;
     check_each_isa(2, extremes_body);
 }
 
@@ -217,19 +208,9 @@ static void head_body(const struct check_target *t)
     }
 }
 
-static void head_and_loss_in_chunks_agree_with_the_whole(void **state)
+TEST_CASE(head_and_loss_in_chunks_agree_with_the_whole)
 {
-    (void)state;
     check_each_isa(2, head_body);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cross_entropy_agrees_with_the_reference),
-        cmocka_unit_test(cross_entropy_gradient_agrees_with_central_differences),
-        cmocka_unit_test(extreme_logits_are_exact_and_nan_is_never_hidden),
-        cmocka_unit_test(head_and_loss_in_chunks_agree_with_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,24 +1,19 @@
 /* Moments in 8 bits (kernels/moments.h): the values of bitsandbytes, the nearest of them, codes that come
  * back from what they decode to, and updates that are those of the fp32 rules on decoded moments. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <xxhash.h>
 
 #include "kernels/dynamic_map.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
 /* XXH64 of the ascending values as little-endian fp32 numbers, as bitsandbytes 0.50.2 makes them:
  * create_dynamic_map(signed), without and with a sign. */
 static const uint64_t hashes[2] = {0x2113ed45ba304520, 0x77f892bb334d47aa};
 
-static void the_values_are_those_of_bitsandbytes(void **state)
+TEST_CASE(the_values_are_those_of_bitsandbytes)
 {
-    (void)state;
     for (int has_sign = 0; has_sign < 2; has_sign++) {
         float values[DYNAMIC_VALUES];
         int at = dynamic_zero(has_sign);
@@ -59,9 +54,8 @@ static float *numbers_of(enum kind kind, size_t n, bool has_sign)
 static const size_t sizes[] = {1, 64, 255, 256, 257, 4096 + 64};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-static void a_code_is_that_of_the_nearest_value(void **state)
+TEST_CASE(a_code_is_that_of_the_nearest_value)
 {
-    (void)state;
     enum { N = 16 * MOMENT_BLOCK };
     struct moment_block blocks[16];
     for (int has_sign = 0; has_sign < 2; has_sign++)
@@ -86,9 +80,8 @@ static void a_code_is_that_of_the_nearest_value(void **state)
         }
 }
 
-static void between_two_values_the_lower_one_is_taken_up_to_the_middle(void **state)
+TEST_CASE(between_two_values_the_lower_one_is_taken_up_to_the_middle)
 {
-    (void)state;
     for (int has_sign = 0; has_sign < 2; has_sign++) {
         float values[DYNAMIC_VALUES];
         dynamic_values(values, has_sign);
@@ -105,9 +98,8 @@ static void between_two_values_the_lower_one_is_taken_up_to_the_middle(void **st
 
 /* The relative error of numbers that a decade of the values covers: half of the largest gap, which is 0.9 of
  * 2^e parts, of a number of at least 0.1: e = 6 for the upper decade of a block. */
-static void the_error_of_large_numbers_is_within_a_hundredth_of_the_scale(void **state)
+TEST_CASE(the_error_of_large_numbers_is_within_a_hundredth_of_the_scale)
 {
-    (void)state;
     enum { N = 64 * MOMENT_BLOCK };
     struct moment_block *blocks = malloc(moment_bytes(N));
     for (int has_sign = 0; has_sign < 2; has_sign++) {
@@ -124,9 +116,8 @@ static void the_error_of_large_numbers_is_within_a_hundredth_of_the_scale(void *
     free(blocks);
 }
 
-static void decoded_numbers_have_the_codes_that_they_came_from(void **state)
+TEST_CASE(decoded_numbers_have_the_codes_that_they_came_from)
 {
-    (void)state;
     for (int has_sign = 0; has_sign < 2; has_sign++)
         for (int kind = 0; kind < KINDS; kind++)
             for (int s = 0; s < SIZES; s++) {
@@ -144,9 +135,8 @@ static void decoded_numbers_have_the_codes_that_they_came_from(void **state)
             }
 }
 
-static void any_part_is_decoded_alike(void **state)
+TEST_CASE(any_part_is_decoded_alike)
 {
-    (void)state;
     enum { N = 3 * MOMENT_BLOCK + 64 };
     struct moment_block blocks[4], zeros[4] = {0};
     float *x = numbers_of(WIDE, N, true), all[N], part[N];
@@ -238,9 +228,8 @@ static void update_body(const struct check_target *t)
     }
 }
 
-static void an_update_is_that_of_the_decoded_moments(void **state)
+TEST_CASE(an_update_is_that_of_the_decoded_moments)
 {
-    (void)state;
     check_each_isa(1, update_body);
     check_each_isa(3, update_body);
 }
@@ -287,23 +276,9 @@ static void ten_body(const struct check_target *t)
         }
 }
 
-static void ten_updates_stay_near_those_of_fp32_moments(void **state)
+TEST_CASE(ten_updates_stay_near_those_of_fp32_moments)
 {
-    (void)state;
     check_each_isa(2, ten_body);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_values_are_those_of_bitsandbytes),
-        cmocka_unit_test(a_code_is_that_of_the_nearest_value),
-        cmocka_unit_test(between_two_values_the_lower_one_is_taken_up_to_the_middle),
-        cmocka_unit_test(the_error_of_large_numbers_is_within_a_hundredth_of_the_scale),
-        cmocka_unit_test(decoded_numbers_have_the_codes_that_they_came_from),
-        cmocka_unit_test(any_part_is_decoded_alike),
-        cmocka_unit_test(an_update_is_that_of_the_decoded_moments),
-        cmocka_unit_test(ten_updates_stay_near_those_of_fp32_moments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

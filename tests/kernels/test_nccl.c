@@ -1,12 +1,6 @@
 /* Compares the declarations of kernels/device/nccl.h with NVIDIA's nccl.h, if that is installed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "kernels/device/nccl.h"
+#include "tests/cmocka.h"
 
 #if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
 #include <nccl.h>
@@ -14,9 +8,8 @@
 #endif
 
 /* _Static_assert names the line, and fails before anything runs. */
-static void what_is_declared_is_what_nvidias_header_says(void **state)
+TEST_CASE(what_is_declared_is_what_nvidias_header_says)
 {
-    (void)state;
     assert_int_equal(sizeof(struct nccl_id), 128);
 #ifdef HAVE_HEADER
 #define SAME(ours, theirs) _Static_assert((ours) == (theirs), #ours " is not " #theirs)
@@ -49,10 +42,4 @@ static void what_is_declared_is_what_nvidias_header_says(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_declared_is_what_nvidias_header_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

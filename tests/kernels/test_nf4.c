@@ -1,19 +1,11 @@
 /* NF4: quantised to the bits of bitsandbytes, in a fixture that its CPU version made
  * (tests/fixtures/nf4/make_nf4.py); dequantised alike by every instruction set and any number of threads. The
  * CUDA twin is compared with the CPU's in tests/cuda_sim. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/model/safetensors.h"
 #include "kernels/nf4.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
 static const char *const cases[] = {"normal", "odd",      "single", "zeros", "mixed",
@@ -100,9 +92,8 @@ static void expect_quantised(const char *name, const float *x, size_t n)
     free(stored);
 }
 
-static void codes_and_scales_are_those_of_bitsandbytes(void **state)
+TEST_CASE(codes_and_scales_are_those_of_bitsandbytes)
 {
-    (void)state;
     for (int i = 0; i < CASES; i++) {
         size_t bytes;
         float *x = part(cases[i], "x", &bytes);
@@ -123,18 +114,16 @@ static float *drawn(size_t n)
     return x;
 }
 
-static void so_are_those_of_a_tensor_with_several_groups_of_scales(void **state)
+TEST_CASE(so_are_those_of_a_tensor_with_several_groups_of_scales)
 {
-    (void)state;
     enum { MANY = 64 * 600 + 20 };
     float *x = drawn(MANY);
     expect_quantised("many", x, MANY);
     free(x);
 }
 
-static void the_values_of_nested_scales_are_those_of_bitsandbytes(void **state)
+TEST_CASE(the_values_of_nested_scales_are_those_of_bitsandbytes)
 {
-    (void)state;
     float one = 1, nested[NF4_AT_GROUPS + 2];
     nf4_nest(nested, &one, 1, 64);
     const struct safetensor *map = safetensors_find(&fixture, "map");
@@ -144,9 +133,8 @@ static void the_values_of_nested_scales_are_those_of_bitsandbytes(void **state)
 }
 
 /* A large tensor is quantised in pieces, as it is read. */
-static void pieces_of_whole_blocks_give_the_same_codes(void **state)
+TEST_CASE(pieces_of_whole_blocks_give_the_same_codes)
 {
-    (void)state;
     enum { N = 64 * 11 + 7 };
     float *x = drawn(N), scales[12], pieces[12];
     uint8_t codes[(N + 1) / 2], in_pieces[(N + 1) / 2];
@@ -160,9 +148,8 @@ static void pieces_of_whole_blocks_give_the_same_codes(void **state)
     free(x);
 }
 
-static void what_is_no_number_stays_visible(void **state)
+TEST_CASE(what_is_no_number_stays_visible)
 {
-    (void)state;
     float x[128];
     for (int i = 0; i < 128; i++) x[i] = (float)i;
     x[3] = NAN;
@@ -202,9 +189,8 @@ static void dequantise_body(const struct check_target *t)
         }
 }
 
-static void values_are_those_of_bitsandbytes(void **state)
+TEST_CASE(values_are_those_of_bitsandbytes)
 {
-    (void)state;
     check_each_isa(1, dequantise_body);
     check_each_isa(3, dequantise_body);
 }
@@ -239,23 +225,13 @@ static void few_rows_body(const struct check_target *t)
         }
 }
 
-static void a_product_of_few_rows_multiplies_the_codes_as_they_are(void **state)
+TEST_CASE(a_product_of_few_rows_multiplies_the_codes_as_they_are)
 {
-    (void)state;
     check_each_isa(1, few_rows_body);
     check_each_isa(3, few_rows_body);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_and_scales_are_those_of_bitsandbytes),
-        cmocka_unit_test(so_are_those_of_a_tensor_with_several_groups_of_scales),
-        cmocka_unit_test(the_values_of_nested_scales_are_those_of_bitsandbytes),
-        cmocka_unit_test(pieces_of_whole_blocks_give_the_same_codes),
-        cmocka_unit_test(what_is_no_number_stays_visible),
-        cmocka_unit_test(values_are_those_of_bitsandbytes),
-        cmocka_unit_test(a_product_of_few_rows_multiplies_the_codes_as_they_are),
-    };
-    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
+    return TEST_RUN(open_fixture, close_fixture);
 }

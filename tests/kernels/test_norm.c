@@ -1,14 +1,9 @@
 /* RMSNorm, RoPE and their fused form against double-precision references; every backward against central
  * differences of the reference forward. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/backend.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
 #define EPS 1e-5
@@ -62,9 +57,8 @@ static void rmsnorm_forward_body(const struct check_target *t)
     }
 }
 
-static void rmsnorm_agrees_with_the_reference_and_its_recomputation_to_the_bit(void **state)
+TEST_CASE(rmsnorm_agrees_with_the_reference_and_its_recomputation_to_the_bit)
 {
-    (void)state;
     check_each_isa(2, rmsnorm_forward_body);
 }
 
@@ -117,15 +111,13 @@ static void rmsnorm_backward_body(const struct check_target *t)
     }
 }
 
-static void rmsnorm_backward_adds_the_gradient(void **state)
+TEST_CASE(rmsnorm_backward_adds_the_gradient)
 {
-    (void)state;
     check_each_isa(2, rmsnorm_backward_body);
 }
 
-static void rmsnorm_backward_has_the_same_bits_on_any_thread_count(void **state)
+TEST_CASE(rmsnorm_backward_has_the_same_bits_on_any_thread_count)
 {
-    (void)state;
     enum { N = 333, C = 50 };
     float *x = check_random(N * C, 1, 1), *weight = check_random(C, 2, 1), *dout = check_random(N * C, 3, 1);
     float *rstd = check_random(N, 4, 1), *dx[3], *dweight[3];
@@ -213,9 +205,8 @@ static void rope_body(const struct check_target *t)
     }
 }
 
-static void rope_rotates_queries_and_keys_and_back(void **state)
+TEST_CASE(rope_rotates_queries_and_keys_and_back)
 {
-    (void)state;
     check_each_isa(2, rope_body);
 }
 
@@ -296,20 +287,9 @@ static void qk_norm_body(const struct check_target *t)
     }
 }
 
-static void qk_norm_and_rope_in_one_pass_agree_with_the_reference(void **state)
+TEST_CASE(qk_norm_and_rope_in_one_pass_agree_with_the_reference)
 {
-    (void)state;
     check_each_isa(2, qk_norm_body);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rmsnorm_agrees_with_the_reference_and_its_recomputation_to_the_bit),
-        cmocka_unit_test(rmsnorm_backward_adds_the_gradient),
-        cmocka_unit_test(rmsnorm_backward_has_the_same_bits_on_any_thread_count),
-        cmocka_unit_test(rope_rotates_queries_and_keys_and_back),
-        cmocka_unit_test(qk_norm_and_rope_in_one_pass_agree_with_the_reference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,22 +1,15 @@
 /* Checks the declarations of kernels/device/nvml.h: against the offsets that NVIDIA's documentation implies
  * on a 64-bit machine and, if the CUDA Toolkit is installed, against its nvml.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "kernels/device/nvml.h"
+#include "tests/cmocka.h"
 
 #if __has_include(<nvml.h>)
 #include <nvml.h>
 #define HAVE_HEADER 1
 #endif
 
-static void structs_have_the_documented_layout(void **state)
+TEST_CASE(structs_have_the_documented_layout)
 {
-    (void)state;
     assert_int_equal(sizeof(struct nvml_utilization), 8);
     assert_int_equal(offsetof(struct nvml_utilization, memory), 4);
     assert_int_equal(sizeof(struct nvml_memory), 24);
@@ -29,9 +22,8 @@ static void structs_have_the_documented_layout(void **state)
 }
 
 /* _Static_assert names the line, and fails before anything runs. */
-static void what_is_declared_is_what_nvidias_header_says(void **state)
+TEST_CASE(what_is_declared_is_what_nvidias_header_says)
 {
-    (void)state;
 #ifdef HAVE_HEADER
 #define SAME(ours, theirs) _Static_assert((ours) == (theirs), #ours " is not " #theirs)
     SAME(sizeof(struct nvml_utilization), sizeof(nvmlUtilization_t));
@@ -66,11 +58,4 @@ static void what_is_declared_is_what_nvidias_header_says(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(structs_have_the_documented_layout),
-        cmocka_unit_test(what_is_declared_is_what_nvidias_header_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

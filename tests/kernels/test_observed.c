@@ -1,14 +1,7 @@
 /* The observing table: the accesses and costs that it records for each operation, computed by hand for small
  * shapes, and that calls reach the table below unchanged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "kernels/device/observed.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/product.h"
 
 /* C 6, F 5, V 7, 3 query heads and 1 key/value head of width 2: q, k, v have 10 columns, heads 6. B 2, T 3: N
@@ -45,9 +38,8 @@ static void operand_is(int index, int at, int64_t bytes, enum access access)
 
 #define AT(n) ((void *)(m + (n)))
 
-static void costs_are_those_counted_by_hand(void **state)
+TEST_CASE(costs_are_those_counted_by_hand)
 {
-    (void)state;
     struct observer observer = {.note = keep};
     const struct backend *k = observed_backend();
     struct stream *s = observed_stream(&observer);
@@ -135,9 +127,8 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is(44, 0);
 }
 
-static void elements_of_bf16_are_half_as_large(void **state)
+TEST_CASE(elements_of_bf16_are_half_as_large)
 {
-    (void)state;
     struct observer observer = {.note = keep, .precision = PRECISION_BF16};
     const struct backend *k = observed_backend();
     struct stream *s = observed_stream(&observer);
@@ -149,9 +140,8 @@ static void elements_of_bf16_are_half_as_large(void **state)
 }
 
 /* Each of the 6 rows reads the 2 keys and values in its window, of the 5 that its sequence has at most. */
-static void cached_attention_costs_the_keys_of_the_window(void **state)
+TEST_CASE(cached_attention_costs_the_keys_of_the_window)
 {
-    (void)state;
     struct observer observer = {.note = keep};
     observed_backend()->attention_cached(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, 5, 9, NH, NKV,
                                          HS, 2, observed_stream(&observer));
@@ -159,9 +149,8 @@ static void cached_attention_costs_the_keys_of_the_window(void **state)
 }
 
 /* (4,3) = (4,2) (2,3): b stored transposed in rows of 5, out in rows of 8 of which 3 columns count. */
-static void a_product_moves_what_counts_and_spans_what_lies_between(void **state)
+TEST_CASE(a_product_moves_what_counts_and_spans_what_lies_between)
 {
-    (void)state;
     struct observer observer = {.note = keep};
     struct matrix out = {AT(1), ELEMENT_FP32, 8}, a = {AT(2), ELEMENT_BF16, 2}, b = {AT(3), ELEMENT_FP32, 5};
     observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, false, 1, observed_stream(&observer));
@@ -180,9 +169,8 @@ static void a_product_moves_what_counts_and_spans_what_lies_between(void **state
     operand_is(2, 3, (2 * 5 + 2) * 4, ACCESS_READ);
 }
 
-static void operands_are_noted_with_their_places_and_accesses(void **state)
+TEST_CASE(operands_are_noted_with_their_places_and_accesses)
 {
-    (void)state;
     struct observer observer = {.note = keep};
     const struct backend *k = observed_backend();
     struct stream *s = observed_stream(&observer);
@@ -220,9 +208,8 @@ static void swiglu_below(void *out, const void *gate_up, int n, int f, struct st
     passed.out = out, passed.x = gate_up, passed.N = n, passed.C = f, passed.stream = stream;
 }
 
-static void calls_arrive_below_as_they_were_made(void **state)
+TEST_CASE(calls_arrive_below_as_they_were_made)
 {
-    (void)state;
     struct backend below = {.swiglu_forward = swiglu_below};
     struct stream *stream = AT(77);
     struct observer observer = {.note = keep, .backend = &below, .stream = stream};
@@ -231,15 +218,4 @@ static void calls_arrive_below_as_they_were_made(void **state)
     assert_ptr_equal(passed.stream, stream);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(costs_are_those_counted_by_hand),
-        cmocka_unit_test(elements_of_bf16_are_half_as_large),
-        cmocka_unit_test(cached_attention_costs_the_keys_of_the_window),
-        cmocka_unit_test(a_product_moves_what_counts_and_spans_what_lies_between),
-        cmocka_unit_test(operands_are_noted_with_their_places_and_accesses),
-        cmocka_unit_test(calls_arrive_below_as_they_were_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,17 +2,9 @@
  * Toolkit is installed. */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/occupancy.h"
+#include "tests/cmocka.h"
 
 /* From table "Technical Specifications per Compute Capability" of NVIDIA's programming guide. */
 static const struct chip_facts {
@@ -39,9 +31,8 @@ static void expect(struct kernel_launch launch, const struct multiprocessor *eac
                  launch.registers, launch.dynamic_shared, got.share, got.limit, share, limit);
 }
 
-static void each_limit_gives_the_occupancy_that_it_leaves(void **state)
+TEST_CASE(each_limit_gives_the_occupancy_that_it_leaves)
 {
-    (void)state;
     expect(of_block(256, 32, 0), h100, 1, "threads");
     expect(of_block(256, 40, 0), h100, 48.0 / 64, "registers");  /* 1,280 a warp: 12 in each part */
     expect(of_block(1024, 40, 0), h100, 32.0 / 64, "registers"); /* 48 warps, but blocks of 32 */
@@ -53,18 +44,16 @@ static void each_limit_gives_the_occupancy_that_it_leaves(void **state)
     expect(of_block(33, 16, 0), rtx3090, 32.0 / 48, "blocks"); /* two warps, one of them with one thread */
 }
 
-static void a_grid_is_measured_in_what_the_device_holds_at_a_time(void **state)
+TEST_CASE(a_grid_is_measured_in_what_the_device_holds_at_a_time)
 {
-    (void)state;
     struct occupancy got;
     struct kernel_launch launch = {{100, 3, 11}, {64, 2, 2}, 32, 0, 0, 0};
     occupancy_compute(&launch, h100, 132, &got);
     assert_true(got.share == 1 && got.waves == 3300.0 / (8 * 132));
 }
 
-static void a_launch_that_does_not_fit_or_is_not_known_has_no_occupancy(void **state)
+TEST_CASE(a_launch_that_does_not_fit_or_is_not_known_has_no_occupancy)
 {
-    (void)state;
     expect(of_block(1024, 128, 0), h100, 0, "registers");
     expect(of_block(32, 16, 228 << 10), h100, 0, "shared memory");
     expect((struct kernel_launch){0}, h100, 0, "");
@@ -112,9 +101,8 @@ static void compare(const struct chip_facts *chip, int threads, int registers, i
                  threads, registers, shared, blocks, theirs.activeBlocksPerMultiprocessor);
 }
 
-static void nvidias_calculator_agrees(void **state)
+TEST_CASE(nvidias_calculator_agrees)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
         for (int threads = 32; threads <= 1024; threads += 32)
             for (int registers = 16; registers * threads <= 65536 && registers <= 255; registers += 3)
@@ -129,13 +117,4 @@ static void nvidias_calculator_agrees(void **state)
 }
 #endif
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_limit_gives_the_occupancy_that_it_leaves),
-        cmocka_unit_test(a_grid_is_measured_in_what_the_device_holds_at_a_time),
-        cmocka_unit_test(a_launch_that_does_not_fit_or_is_not_known_has_no_occupancy),
-        cmocka_unit_test(nvidias_calculator_agrees),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

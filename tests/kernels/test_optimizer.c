@@ -1,13 +1,8 @@
 /* The flat reductions and the optimizers against double-precision references. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/backend.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
 static const size_t sizes[] = {0, 1, 2, 15, 17, 1021, 65535, 65536, 65537, 200003};
@@ -44,9 +39,8 @@ static void sum_body(const struct check_target *t)
     }
 }
 
-static void sums_and_norms_agree_with_the_reference(void **state)
+TEST_CASE(sums_and_norms_agree_with_the_reference)
 {
-    (void)state;
     check_each_isa(2, sum_body);
 }
 
@@ -76,9 +70,8 @@ static void non_finite_body(const struct check_target *t)
     free(g), free(workspace);
 }
 
-static void non_finite_norm_gives_scale_zero(void **state)
+TEST_CASE(non_finite_norm_gives_scale_zero)
 {
-    (void)state;
     check_each_isa(2, non_finite_body);
 }
 
@@ -94,15 +87,13 @@ static void limit_body(const struct check_target *t)
     assert_true(clip.updates == 8);
 }
 
-static void a_loss_above_the_limit_gives_scale_zero(void **state)
+TEST_CASE(a_loss_above_the_limit_gives_scale_zero)
 {
-    (void)state;
     check_each_isa(1, limit_body);
 }
 
-static void reductions_have_the_same_bits_on_any_thread_count(void **state)
+TEST_CASE(reductions_have_the_same_bits_on_any_thread_count)
 {
-    (void)state;
     enum { N = 300001 };
     float *x = check_random(N, 3, 1);
     void *workspace = check_workspace(reduce_workspace(N));
@@ -152,9 +143,8 @@ static void adamw_body(const struct check_target *t)
     }
 }
 
-static void adamw_agrees_with_the_reference(void **state)
+TEST_CASE(adamw_agrees_with_the_reference)
 {
-    (void)state;
     check_each_isa(2, adamw_body);
 }
 
@@ -185,9 +175,8 @@ static void lion_body(const struct check_target *t)
     }
 }
 
-static void lion_agrees_with_the_paper(void **state)
+TEST_CASE(lion_agrees_with_the_paper)
 {
-    (void)state;
     check_each_isa(2, lion_body);
 }
 
@@ -210,9 +199,8 @@ static void scale_zero_body(const struct check_target *t)
     free(w), free(m), free(v), free(g), free(w0), free(m0), free(v0);
 }
 
-static void scale_zero_leaves_everything_untouched(void **state)
+TEST_CASE(scale_zero_leaves_everything_untouched)
 {
-    (void)state;
     check_each_isa(2, scale_zero_body);
 }
 
@@ -258,9 +246,8 @@ static void pieces_body(const struct check_target *t)
     free(g), free(w), free(m), free(v);
 }
 
-static void ranges_are_updated_as_if_each_were_alone(void **state)
+TEST_CASE(ranges_are_updated_as_if_each_were_alone)
 {
-    (void)state;
     check_each_isa(2, pieces_body);
 }
 
@@ -284,24 +271,9 @@ static void average_body(const struct check_target *t)
     free(average), free(sum);
 }
 
-static void the_average_of_weights_is_the_weighted_sum_written_out(void **state)
+TEST_CASE(the_average_of_weights_is_the_weighted_sum_written_out)
 {
-    (void)state;
     check_each_isa(2, average_body);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_norms_agree_with_the_reference),
-        cmocka_unit_test(non_finite_norm_gives_scale_zero),
-        cmocka_unit_test(a_loss_above_the_limit_gives_scale_zero),
-        cmocka_unit_test(reductions_have_the_same_bits_on_any_thread_count),
-        cmocka_unit_test(adamw_agrees_with_the_reference),
-        cmocka_unit_test(lion_agrees_with_the_paper),
-        cmocka_unit_test(scale_zero_leaves_everything_untouched),
-        cmocka_unit_test(ranges_are_updated_as_if_each_were_alone),
-        cmocka_unit_test(the_average_of_weights_is_the_weighted_sum_written_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,16 +2,10 @@
  * is a copy between two barriers; worlds of processes are in tests/tui/command/test_ranks.c. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/device/backend.h"
 #include "kernels/device/world.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
 enum { RANKS_MOST = 5 };
@@ -109,9 +103,8 @@ static void add_up(const struct world *world, void *context)
     be->device_close(device);
 }
 
-static void all_ranks_get_the_sum_in_the_order_of_ranks(void **state)
+TEST_CASE(all_ranks_get_the_sum_in_the_order_of_ranks)
 {
-    (void)state;
     const size_t sizes[] = {1, 2, 3, 7, 1000, 4099, ALL_REDUCE_PIECE + 5};
     for (int size = 1; size <= RANKS_MOST; size++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -163,9 +156,8 @@ static void exchange_slices(const struct world *world, void *context)
     be->device_close(device);
 }
 
-static void slices_that_are_reduced_and_gathered_are_the_sums_of_all(void **state)
+TEST_CASE(slices_that_are_reduced_and_gathered_are_the_sums_of_all)
 {
-    (void)state;
     const size_t sizes[] = {1, 2, 7, 64, 1000, 4099}, pieces[] = {1 << 20, 1024, 100, 7};
     for (int size = 1; size <= RANKS_MOST; size++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
@@ -195,9 +187,8 @@ static void talk(const struct world *world, void *context)
         well[rank] &= sums[i] == world->size * (world->size - 1) / 2 + i * world->size;
 }
 
-static void every_rank_learns_what_the_others_say(void **state)
+TEST_CASE(every_rank_learns_what_the_others_say)
 {
-    (void)state;
     for (int size = 1; size <= RANKS_MOST; size++) {
         bool well[RANKS_MOST] = {false};
         in_a_world(size, talk, well);
@@ -222,9 +213,8 @@ static void fail_from(const struct world *world, void *context)
     f->statuses[world->rank] = world_agree(world, status, err);
 }
 
-static void the_first_failure_is_that_of_all_ranks(void **state)
+TEST_CASE(the_first_failure_is_that_of_all_ranks)
 {
-    (void)state;
     static const char *const texts[] = {"disk 0 is full", "rank 1 on host1: disk 1 is full",
                                         "rank 2 on host2: disk 2 is full"};
     for (int rank = 0; rank <= 3; rank++) {
@@ -238,9 +228,8 @@ static void the_first_failure_is_that_of_all_ranks(void **state)
     }
 }
 
-static void parts_follow_each_other_and_differ_by_one_at_most(void **state)
+TEST_CASE(parts_follow_each_other_and_differ_by_one_at_most)
 {
-    (void)state;
     const uint64_t totals[] = {0, 1, 2, 9, 10, 1000003, UINT64_MAX / 2};
     for (size_t k = 0; k < sizeof totals / sizeof *totals; k++)
         for (int size = 1; size <= 7; size++) {
@@ -255,14 +244,4 @@ static void parts_follow_each_other_and_differ_by_one_at_most(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_get_the_sum_in_the_order_of_ranks),
-        cmocka_unit_test(slices_that_are_reduced_and_gathered_are_the_sums_of_all),
-        cmocka_unit_test(every_rank_learns_what_the_others_say),
-        cmocka_unit_test(the_first_failure_is_that_of_all_ranks),
-        cmocka_unit_test(parts_follow_each_other_and_differ_by_one_at_most),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

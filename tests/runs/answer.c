@@ -3,18 +3,10 @@
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
 /* Runs `anneal ARGUMENTS` (a shell's words) with ANNEAL_HOME set to `home`. */
 struct answer answer_of(const char *home, const char *arguments)

@@ -3,20 +3,14 @@
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "tests/cmocka.h"
 
 void store_fixture_home(const char *name, char *buf, size_t size)
 {

@@ -1,5 +1,4 @@
 /* The recorded run whose speed says most about a new one. */
-
 #include "runs/alike.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
@@ -52,10 +51,4 @@ TEST_CASE(the_nearest_in_size_on_the_same_device_is_taken_and_a_parent_before_al
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_nearest_in_size_on_the_same_device_is_taken_and_a_parent_before_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

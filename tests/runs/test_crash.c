@@ -1,25 +1,18 @@
 /* Processes that die at any moment, and processes that work at the same time. */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/philox.h"
 #include "runs/series.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 #include "tests/long.h"
 
 /* A page shared by a trainer process and the test; it outlives the trainer. */
@@ -77,9 +70,8 @@ static void spin(double seconds)
 }
 
 /* One run, resumed after each kill from the last stored step. */
-static void a_trainer_killed_at_any_moment_loses_nothing_committed(void **state)
+TEST_CASE(a_trainer_killed_at_any_moment_loses_nothing_committed)
 {
-    (void)state;
     int deaths = long_or(50, 15);
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
@@ -169,9 +161,8 @@ static int watch(void *argument)
     return before == stage->end ? 0 : 5;
 }
 
-static void two_trainers_and_several_readers_share_one_database(void **state)
+TEST_CASE(two_trainers_and_several_readers_share_one_database)
 {
-    (void)state;
     enum { TRAINERS = 2, READERS = 2, STEPS = 30000 };
     char home[PATH_MAX], ids[TRAINERS][RUN_ID_MAX], sql[400];
     struct stage *stages[TRAINERS];
@@ -221,9 +212,8 @@ static int open_at_once(void *argument)
     return 0;
 }
 
-static void many_processes_may_create_one_database_at_once(void **state)
+TEST_CASE(many_processes_may_create_one_database_at_once)
 {
-    (void)state;
     enum { PROCESSES = 8, ROUNDS = 5 };
     char home[PATH_MAX];
     for (int round = 0; round < ROUNDS; round++) {
@@ -239,12 +229,4 @@ static void many_processes_may_create_one_database_at_once(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trainer_killed_at_any_moment_loses_nothing_committed),
-        cmocka_unit_test(two_trainers_and_several_readers_share_one_database),
-        cmocka_unit_test(many_processes_may_create_one_database_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

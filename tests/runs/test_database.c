@@ -3,15 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the headers above first */
-#include <cmocka.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -19,6 +11,7 @@
 #include "runs/comparison.h"
 #include "runs/database.h"
 #include "runs/series.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 static const char add_tag[] = "insert into tags values('run', 'a')";
@@ -38,9 +31,8 @@ static void expect_open_for_all(struct store *store, const char *home)
     store_rollback(store);
 }
 
-static void what_is_rolled_back_was_never_there(void **state)
+TEST_CASE(what_is_rolled_back_was_never_there)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err = {0};
     store_fixture_home("rollback", home, sizeof home);
@@ -65,9 +57,8 @@ static int refuse(void *context)
     return 1;
 }
 
-static void a_commit_that_fails_has_stored_nothing_and_holds_nobody_up(void **state)
+TEST_CASE(a_commit_that_fails_has_stored_nothing_and_holds_nobody_up)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err = {0};
     store_fixture_home("refused", home, sizeof home);
@@ -82,9 +73,8 @@ static void a_commit_that_fails_has_stored_nothing_and_holds_nobody_up(void **st
     store_close(store);
 }
 
-static void a_text_is_read_up_to_a_whole_character(void **state)
+TEST_CASE(a_text_is_read_up_to_a_whole_character)
 {
-    (void)state;
     char home[PATH_MAX], buf[16];
     struct err err = {0};
     sqlite3_stmt *select;
@@ -116,9 +106,8 @@ static int open_lock_of(const char *home, const char *id)
     return fd;
 }
 
-static void two_observers_do_not_take_each_other_for_a_trainer(void **state)
+TEST_CASE(two_observers_do_not_take_each_other_for_a_trainer)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct run_lock lock;
@@ -152,9 +141,8 @@ static int observe(void *argument)
     return 0;
 }
 
-static void a_trainer_begins_while_others_look_at_its_run(void **state)
+TEST_CASE(a_trainer_begins_while_others_look_at_its_run)
 {
-    (void)state;
     enum { OBSERVERS = 3, TIMES = 50 };
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
@@ -177,9 +165,8 @@ static void a_trainer_begins_while_others_look_at_its_run(void **state)
     store_close(store);
 }
 
-static void a_comparison_can_be_read_for_ever(void **state)
+TEST_CASE(a_comparison_can_be_read_for_ever)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct run_info run;
@@ -203,15 +190,4 @@ static void a_comparison_can_be_read_for_ever(void **state)
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_rolled_back_was_never_there),
-        cmocka_unit_test(a_commit_that_fails_has_stored_nothing_and_holds_nobody_up),
-        cmocka_unit_test(a_text_is_read_up_to_a_whole_character),
-        cmocka_unit_test(two_observers_do_not_take_each_other_for_a_trainer),
-        cmocka_unit_test(a_trainer_begins_while_others_look_at_its_run),
-        cmocka_unit_test(a_comparison_can_be_read_for_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,24 +1,17 @@
 /* A writer whose store refuses records: which calls wait for it, and for how long. */
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "runs/recovery.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
 enum { HELD = 1000 /* steps */ };
 
@@ -70,9 +63,8 @@ static struct writer *open_refused(const char *name, struct complaints *c)
     return writer;
 }
 
-static void a_checkpoint_goes_on_with_records_that_are_in_the_file(void **state)
+TEST_CASE(a_checkpoint_goes_on_with_records_that_are_in_the_file)
 {
-    (void)state;
     struct complaints c = {0};
     struct err err = {0};
     struct writer *writer = open_refused("no-wait", &c);
@@ -87,9 +79,8 @@ static void a_checkpoint_goes_on_with_records_that_are_in_the_file(void **state)
     assert_true(store_fixture_number(c.home, "select count(*) from steps") == 1);
 }
 
-static void a_database_that_cannot_be_opened_is_an_error(void **state)
+TEST_CASE(a_database_that_cannot_be_opened_is_an_error)
 {
-    (void)state;
     struct complaints c = {0};
     struct err err = {0};
     struct writer *writer;
@@ -125,9 +116,8 @@ static int record_and_die(void *argument)
     return 5;
 }
 
-static void what_was_recorded_under_a_lock_survives_a_kill(void **state)
+TEST_CASE(what_was_recorded_under_a_lock_survives_a_kill)
 {
-    (void)state;
     struct complaints c = {0};
     struct err err = {0};
     char word, sql[120], path[PATH_MAX + 64];
@@ -213,9 +203,8 @@ static void expect_whole(const struct complaints *c)
     free(row);
 }
 
-static void a_run_whose_database_is_removed_is_made_again_from_its_folder(void **state)
+TEST_CASE(a_run_whose_database_is_removed_is_made_again_from_its_folder)
 {
-    (void)state;
     struct complaints c = {0};
     struct err err = {0};
     char id[RUN_ID_MAX], records[RUN_ID_MAX + 16], copy[RUN_ID_MAX + 16], from[PATH_MAX + 160],
@@ -269,9 +258,8 @@ int fdatasync(int fd)
     return 0;
 }
 
-static void the_disk_has_what_a_checkpoint_has_waited_for(void **state)
+TEST_CASE(the_disk_has_what_a_checkpoint_has_waited_for)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     struct stat info;
@@ -295,9 +283,8 @@ static void the_disk_has_what_a_checkpoint_has_waited_for(void **state)
 }
 
 /* A lock, a hung disk: the first checkpoint finds out, later ones go on. */
-static void a_checkpoint_waits_once_for_a_store_that_stalls(void **state)
+TEST_CASE(a_checkpoint_waits_once_for_a_store_that_stalls)
 {
-    (void)state;
     struct err err = {0};
     struct complaints c = {0};
     char id[RUN_ID_MAX];
@@ -321,9 +308,8 @@ static void a_checkpoint_waits_once_for_a_store_that_stalls(void **state)
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
 }
 
-static void who_leaves_a_failing_store_says_that_it_waits(void **state)
+TEST_CASE(who_leaves_a_failing_store_says_that_it_waits)
 {
-    (void)state;
     struct complaints c = {.mend_at = 2};
     struct err err = {0};
     struct writer *writer = open_refused("leaves", &c);
@@ -334,16 +320,4 @@ static void who_leaves_a_failing_store_says_that_it_waits(void **state)
     assert_true(store_fixture_number(c.home, "select count(*) from steps") == 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_disk_has_what_a_checkpoint_has_waited_for),
-        cmocka_unit_test(a_checkpoint_goes_on_with_records_that_are_in_the_file),
-        cmocka_unit_test(a_database_that_cannot_be_opened_is_an_error),
-        cmocka_unit_test(what_was_recorded_under_a_lock_survives_a_kill),
-        cmocka_unit_test(a_run_whose_database_is_removed_is_made_again_from_its_folder),
-        cmocka_unit_test(a_checkpoint_waits_once_for_a_store_that_stalls),
-        cmocka_unit_test(who_leaves_a_failing_store_says_that_it_waits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

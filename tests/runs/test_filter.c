@@ -73,7 +73,7 @@ static void expect(const char *filter, const char *ids)
         fail_msg("%s: \"%s\", not \"%s\"; problem: %s", filter, got, ids, listing.filter.problem.why);
 }
 
-TEST_CASE(a_filter_passes_what_it_says)
+TEST_CASE_WITH(a_filter_passes_what_it_says, NULL, forget)
 {
     static const struct {
         const char *filter, *ids;
@@ -143,7 +143,7 @@ TEST_CASE(a_filter_passes_what_it_says)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect(cases[i].filter, cases[i].ids);
 }
 
-TEST_CASE(a_mistake_is_told_with_its_place_and_does_not_count)
+TEST_CASE_WITH(a_mistake_is_told_with_its_place_and_does_not_count, NULL, forget)
 {
     static const struct {
         const char *filter, *place, *why, *ids;
@@ -184,7 +184,7 @@ TEST_CASE(a_mistake_is_told_with_its_place_and_does_not_count)
     }
 }
 
-TEST_CASE(no_text_makes_a_filter_slow_or_breaks_it)
+TEST_CASE_WITH(no_text_makes_a_filter_slow_or_breaks_it, NULL, forget)
 {
     static const char alphabet[] = "()()  \"',=!<>~\\[]{}*+?|a^$.\xff\xc3\xa9ornd";
     char text[4096], name[20];
@@ -223,7 +223,7 @@ TEST_CASE(no_text_makes_a_filter_slow_or_breaks_it)
     }
 }
 
-TEST_CASE(several_keys_sort_and_columns_have_values)
+TEST_CASE_WITH(several_keys_sort_and_columns_have_values, NULL, forget)
 {
     char text[64];
     make("sorts");
@@ -242,7 +242,7 @@ TEST_CASE(several_keys_sort_and_columns_have_values)
     assert_int_equal(listing.runs[listing.shown[1]].id[0], 'c'); /* as it was */
 }
 
-TEST_CASE(numbers_come_before_texts)
+TEST_CASE_WITH(numbers_come_before_texts, NULL, forget)
 {
     make("mixed");
     store_fixture_sql(home,
@@ -258,7 +258,7 @@ TEST_CASE(numbers_come_before_texts)
     }
 }
 
-TEST_CASE(a_measure_is_known_from_its_first_evaluation_on)
+TEST_CASE_WITH(a_measure_is_known_from_its_first_evaluation_on, NULL, forget)
 {
     make("measures");
     expect("f1.joy>0.5", "a");
@@ -272,7 +272,7 @@ TEST_CASE(a_measure_is_known_from_its_first_evaluation_on)
     assert_true(listing_value(&listing, 0, listing.shown[0])->number == 0.5);
 }
 
-TEST_CASE(tags_notes_and_names_are_written_cleanly)
+TEST_CASE_WITH(tags_notes_and_names_are_written_cleanly, NULL, forget)
 {
     static const char *const change[] = {"+x", "-good", "y"}, *const wrong[] = {"+z", "a b"};
     char many[2000] = "", tag[64];
@@ -313,7 +313,7 @@ TEST_CASE(tags_notes_and_names_are_written_cleanly)
     assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'a'") == 0);
 }
 
-TEST_CASE(archived_runs_are_left_out_unless_the_filter_speaks_of_them)
+TEST_CASE_WITH(archived_runs_are_left_out_unless_the_filter_speaks_of_them, NULL, forget)
 {
     static const char *const archive[] = {"+archived"};
     make("archived");
@@ -381,7 +381,7 @@ static void write_at(const char *folder, const char *name, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-TEST_CASE(what_an_ended_run_takes_on_the_disk_is_read_again_when_its_folder_has_changed)
+TEST_CASE_WITH(what_an_ended_run_takes_on_the_disk_is_read_again_when_its_folder_has_changed, NULL, forget)
 {
     char folder[1200], step[1300], checkpoints[1300];
     const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
@@ -407,18 +407,5 @@ TEST_CASE(what_an_ended_run_takes_on_the_disk_is_read_again_when_its_folder_has_
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_filter_passes_what_it_says, forget),
-        cmocka_unit_test_teardown(a_mistake_is_told_with_its_place_and_does_not_count, forget),
-        cmocka_unit_test_teardown(no_text_makes_a_filter_slow_or_breaks_it, forget),
-        cmocka_unit_test_teardown(several_keys_sort_and_columns_have_values, forget),
-        cmocka_unit_test_teardown(numbers_come_before_texts, forget),
-        cmocka_unit_test_teardown(a_measure_is_known_from_its_first_evaluation_on, forget),
-        cmocka_unit_test_teardown(tags_notes_and_names_are_written_cleanly, forget),
-        cmocka_unit_test_teardown(archived_runs_are_left_out_unless_the_filter_speaks_of_them, forget),
-        cmocka_unit_test_teardown(
-            what_an_ended_run_takes_on_the_disk_is_read_again_when_its_folder_has_changed, forget),
-        cmocka_unit_test(a_name_may_be_in_any_script),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -148,13 +148,4 @@ TEST_CASE(the_processes_of_two_devices_and_two_runs_stay_apart)
     arena_release(&arena);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sample_comes_back_as_it_was_taken),
-        cmocka_unit_test(processes_are_written_when_they_or_their_bytes_change),
-        cmocka_unit_test(nobody_and_nobody_knows_are_kept_apart),
-        cmocka_unit_test(the_processes_of_two_devices_and_two_runs_stay_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -142,12 +142,4 @@ TEST_CASE(pace_is_what_the_steps_say_and_goes_on_in_forks)
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_that_differ_in_the_keys_alone_are_one_group),
-        cmocka_unit_test(a_stem_is_what_names_share_up_to_a_separator),
-        cmocka_unit_test(pace_is_what_the_steps_say_and_goes_on_in_forks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

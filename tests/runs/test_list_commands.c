@@ -127,12 +127,4 @@ TEST_CASE(the_texts_of_a_run_stay_texts_in_json)
     json_decref(list);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_lists_filters_and_sorts),
-        cmocka_unit_test(tag_writes_on_runs_and_lists_know_it),
-        cmocka_unit_test(the_texts_of_a_run_stay_texts_in_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

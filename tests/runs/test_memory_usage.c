@@ -182,14 +182,4 @@ TEST_CASE(holders_are_those_of_the_same_device_by_their_runs_names)
     arena_release(&arena);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_newest_record_of_the_newest_segment_counts),
-        cmocka_unit_test(bytes_that_a_record_lacks_count_as_none),
-        cmocka_unit_test(the_last_look_at_the_device_keeps_what_is_unknown_unknown),
-        cmocka_unit_test(others_are_all_but_the_runs_own_process_the_largest_first),
-        cmocka_unit_test(holders_are_those_of_the_same_device_by_their_runs_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -222,18 +222,4 @@ TEST_CASE(a_storage_that_fails_is_tried_again_after_half_a_second)
     assert_true(writer_commit_due(&pace, &none, 100.5)); /* what failed is still there */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders_are_delivered_once_and_acknowledged),
-        cmocka_unit_test(an_order_that_comes_while_a_trainer_begins_is_delivered),
-        cmocka_unit_test(more_orders_than_the_ring_holds_arrive_once_and_in_order),
-        cmocka_unit_test(an_unknown_verb_is_passed_over),
-        cmocka_unit_test(a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none),
-        cmocka_unit_test(a_trainer_that_hangs_has_no_heartbeat),
-        cmocka_unit_test(asking_for_orders_is_the_sign_of_life),
-        cmocka_unit_test(records_wait_for_a_quarter_of_a_second_at_most),
-        cmocka_unit_test(a_storage_that_fails_is_tried_again_after_half_a_second),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

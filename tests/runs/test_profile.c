@@ -184,16 +184,4 @@ TEST_CASE(each_row_knows_its_time_in_the_first_profile)
     profile_release(&profile);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_trainer_recorded_comes_back_in_the_order_of_a_step),
-        cmocka_unit_test(without_layers_an_operation_of_a_phase_is_one_row),
-        cmocka_unit_test(of_a_resumed_run_the_steps_since_then_are_averaged),
-        cmocka_unit_test(of_a_long_run_the_newest_steps_are_averaged),
-        cmocka_unit_test(a_run_without_a_profiled_step_has_no_rows),
-        cmocka_unit_test(an_imported_profile_may_not_know_its_rates),
-        cmocka_unit_test(each_row_knows_its_time_in_the_first_profile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

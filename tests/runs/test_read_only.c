@@ -1,20 +1,13 @@
 /* A read-only store: a read-only mount of another store's folder. The tests are skipped where mounting is not
  * allowed. */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/base/file.h"
 #include "runs/database.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
 /* Two names of one folder. */
 static char home[PATH_MAX], view[PATH_MAX];
@@ -77,9 +70,8 @@ static void expect_run(struct store *store, const char *id)
     assert_string_equal(run.id, id);
 }
 
-static void who_looks_at_a_live_store_sees_what_its_trainers_commit(void **state)
+TEST_CASE_WITH(who_looks_at_a_live_store_sees_what_its_trainers_commit, NULL, unmount)
 {
-    (void)state;
     char first[RUN_ID_MAX], second[RUN_ID_MAX];
     struct err err = {0};
     struct run_lock lock;
@@ -101,9 +93,8 @@ static void who_looks_at_a_live_store_sees_what_its_trainers_commit(void **state
     store_close(owner);
 }
 
-static void nothing_is_written_into_a_store_that_is_only_read(void **state)
+TEST_CASE_WITH(nothing_is_written_into_a_store_that_is_only_read, NULL, unmount)
 {
-    (void)state;
     char id[RUN_ID_MAX], other[RUN_ID_MAX];
     struct err err = {0};
     open_place("kept");
@@ -121,9 +112,8 @@ static void nothing_is_written_into_a_store_that_is_only_read(void **state)
 }
 
 /* The log was not moved into the database, and the index file that SQLite keeps with it is missing. */
-static void a_log_without_its_index_is_read(void **state)
+TEST_CASE_WITH(a_log_without_its_index_is_read, NULL, unmount)
 {
-    (void)state;
     char id[RUN_ID_MAX], late[RUN_ID_MAX];
     struct err err = {0};
     open_place("log");
@@ -140,9 +130,8 @@ static void a_log_without_its_index_is_read(void **state)
     store_close(owner);
 }
 
-static void a_database_without_a_log_is_read(void **state)
+TEST_CASE_WITH(a_database_without_a_log_is_read, NULL, unmount)
 {
-    (void)state;
     char id[RUN_ID_MAX];
     open_place("bare");
     store_fixture_run(home, "bare", id);
@@ -155,9 +144,8 @@ static void a_database_without_a_log_is_read(void **state)
     store_close(store);
 }
 
-static void an_older_version_is_refused_where_it_cannot_be_migrated(void **state)
+TEST_CASE_WITH(an_older_version_is_refused_where_it_cannot_be_migrated, NULL, unmount)
 {
-    (void)state;
     open_place("older");
     store_close(store_fixture_open(home));
     store_fixture_sql(home, "pragma user_version = 1");
@@ -166,17 +154,15 @@ static void an_older_version_is_refused_where_it_cannot_be_migrated(void **state
     assert_true(store_fixture_number(home, "pragma user_version") == 1);
 }
 
-static void a_place_without_a_database_says_so(void **state)
+TEST_CASE_WITH(a_place_without_a_database_says_so, NULL, unmount)
 {
-    (void)state;
     open_place("empty");
     shut();
     refused(STATUS_NOT_FOUND, "there is no run database, and the folder is read-only");
 }
 
-static void where_it_can_be_written_a_store_to_read_is_made_like_any(void **state)
+TEST_CASE(where_it_can_be_written_a_store_to_read_is_made_like_any)
 {
-    (void)state;
     struct err err = {0};
     struct store *store = NULL;
     open_place("fresh");
@@ -185,16 +171,4 @@ static void where_it_can_be_written_a_store_to_read_is_made_like_any(void **stat
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(who_looks_at_a_live_store_sees_what_its_trainers_commit, unmount),
-        cmocka_unit_test_teardown(nothing_is_written_into_a_store_that_is_only_read, unmount),
-        cmocka_unit_test_teardown(a_log_without_its_index_is_read, unmount),
-        cmocka_unit_test_teardown(a_database_without_a_log_is_read, unmount),
-        cmocka_unit_test_teardown(an_older_version_is_refused_where_it_cannot_be_migrated, unmount),
-        cmocka_unit_test_teardown(a_place_without_a_database_says_so, unmount),
-        cmocka_unit_test(where_it_can_be_written_a_store_to_read_is_made_like_any),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -306,21 +306,4 @@ TEST_CASE(a_long_history_is_deleted_in_turns_which_may_be_interrupted)
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_speed_is_the_mean_of_the_newest_steps),
-        cmocka_unit_test(the_tokens_of_a_step_are_those_of_the_newest),
-        cmocka_unit_test(settings_are_stored_to_the_letter),
-        cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
-        cmocka_unit_test(the_segment_of_a_killed_trainer_is_known_to_have_crashed),
-        cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
-        cmocka_unit_test(an_evaluation_that_was_made_again_is_not_the_best),
-        cmocka_unit_test(the_best_step_is_that_of_the_configured_metric),
-        cmocka_unit_test(a_run_whose_files_cannot_be_removed_stays),
-        cmocka_unit_test(a_long_history_is_deleted_in_turns_which_may_be_interrupted),
-        cmocka_unit_test(several_runs_that_fit_are_named_three_at_most),
-        cmocka_unit_test(the_id_of_a_deleted_run_is_not_the_beginning_of_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,27 +1,19 @@
 /* The commands over recorded runs, as a user runs them: the real binary, its output and its exit status. */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "answer.h"
 #include "core/base/file.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
-static void show_reports_the_whole_story(void **state)
+TEST_CASE(show_reports_the_whole_story)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-show", home, sizeof home);
     answer_furnish(home, finished, crashed);
@@ -83,9 +75,8 @@ static void expect_harmless(const char *what, const char *text)
             fail_msg("anneal %s prints the control byte 0x%02x at \"%.40s\"", what, *c, (const char *)c + 1);
 }
 
-static void early_stopping_is_reported_evaluation_by_evaluation(void **state)
+TEST_CASE(early_stopping_is_reported_evaluation_by_evaluation)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-story", home, sizeof home);
     answer_furnish(home, finished, crashed);
@@ -102,9 +93,8 @@ static void early_stopping_is_reported_evaluation_by_evaluation(void **state)
     answer_free(&a);
 }
 
-static void of_long_lists_the_last_rows_are_shown(void **state)
+TEST_CASE(of_long_lists_the_last_rows_are_shown)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], path[2 * PATH_MAX];
     static const char *const traces[] = {"step-9.json", "step-10.2.json", "step-10.json", "step-x.json",
                                          "step-10.json.tmp-7"};
@@ -138,9 +128,8 @@ static void of_long_lists_the_last_rows_are_shown(void **state)
     answer_free(&a);
 }
 
-static void a_loss_that_was_never_recorded_is_no_nan(void **state)
+TEST_CASE(a_loss_that_was_never_recorded_is_no_nan)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     struct err err = {0};
     struct run_info run;
@@ -158,9 +147,8 @@ static void a_loss_that_was_never_recorded_is_no_nan(void **state)
     answer_expect(home, "runs --filter name=psalms", 0, " - ");
 }
 
-static void recorded_texts_cannot_steer_the_terminal(void **state)
+TEST_CASE(recorded_texts_cannot_steer_the_terminal)
 {
-    (void)state;
     /* ESC ] sets a title, U+009B is CSI, 0x9B alone is no UTF-8, CR goes back, DEL */
     static const char bad[] = "'x' || char(27) || ']0;pwned' || char(7) || char(155) || '2J' || char(13)"
                               " || char(127) || char(10) || 'y' || cast(x'9b' as text)";
@@ -204,9 +192,8 @@ static void recorded_texts_cannot_steer_the_terminal(void **state)
     json_decref(runs);
 }
 
-static void json_numbers_are_as_short_as_in_the_csv(void **state)
+TEST_CASE(json_numbers_are_as_short_as_in_the_csv)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-short", home, sizeof home);
     answer_furnish(home, finished, crashed);
@@ -227,9 +214,8 @@ static void json_numbers_are_as_short_as_in_the_csv(void **state)
     answer_expect(home, "runs --json --filter name=nobody", 0, "[]\n");
 }
 
-static void export_writes_files_folders_and_standard_output(void **state)
+TEST_CASE(export_writes_files_folders_and_standard_output)
 {
-    (void)state;
     static const char *const tables[] = {"steps", "evals",   "early_stopping", "profile", "memory",
                                          "gpu",   "samples", "orders",         "runs"};
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], path[PATH_MAX + 64];
@@ -267,9 +253,8 @@ static void export_writes_files_folders_and_standard_output(void **state)
     answer_expect(home, "export --help", 0, "anneal export latest > steps.csv");
 }
 
-static void order_needs_a_living_trainer_and_a_known_verb(void **state)
+TEST_CASE(order_needs_a_living_trainer_and_a_known_verb)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("c-order", home, sizeof home);
@@ -329,9 +314,8 @@ static int obey_one_order(void *argument)
     return writer_close(writer, RUN_STOPPED, NULL, &err) ? 3 : 0;
 }
 
-static void order_waits_for_the_outcome(void **state)
+TEST_CASE(order_waits_for_the_outcome)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-wait", home, sizeof home);
     answer_furnish(home, finished, crashed);
@@ -341,9 +325,8 @@ static void order_waits_for_the_outcome(void **state)
     assert_int_equal(store_fixture_wait(pid), 0);
 }
 
-static void a_list_without_runs_names_the_folder_and_does_not_create_it(void **state)
+TEST_CASE(a_list_without_runs_names_the_folder_and_does_not_create_it)
 {
-    (void)state;
     char home[PATH_MAX], words[2 * PATH_MAX], nowhere[PATH_MAX + 16], sentence[2 * PATH_MAX];
     store_fixture_home("c-nowhere", home, sizeof home);
     snprintf(nowhere, sizeof nowhere, "%s/nowhere", home);
@@ -358,9 +341,8 @@ static void a_list_without_runs_names_the_folder_and_does_not_create_it(void **s
     answer_expect(home, "runs --json", 0, "[]");
 }
 
-static void an_export_is_not_named_as_another_format(void **state)
+TEST_CASE(an_export_is_not_named_as_another_format)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home("c-names", home, sizeof home);
     answer_furnish(home, finished, crashed);
@@ -369,9 +351,8 @@ static void an_export_is_not_named_as_another_format(void **state)
     answer_expect(home, "export latest --format json -o run.csv", 2, "writes JSON: -o FILE.json");
 }
 
-static void delete_takes_ended_runs_with_all_that_is_theirs(void **state)
+TEST_CASE(delete_takes_ended_runs_with_all_that_is_theirs)
 {
-    (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], folder[2 * PATH_MAX], words[300];
     struct err err = {0};
     struct run_lock lock;
@@ -397,21 +378,4 @@ static void delete_takes_ended_runs_with_all_that_is_theirs(void **state)
     assert_false(file_exists(folder));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(show_reports_the_whole_story),
-        cmocka_unit_test(early_stopping_is_reported_evaluation_by_evaluation),
-        cmocka_unit_test(of_long_lists_the_last_rows_are_shown),
-        cmocka_unit_test(a_loss_that_was_never_recorded_is_no_nan),
-        cmocka_unit_test(recorded_texts_cannot_steer_the_terminal),
-        cmocka_unit_test(json_numbers_are_as_short_as_in_the_csv),
-        cmocka_unit_test(export_writes_files_folders_and_standard_output),
-        cmocka_unit_test(order_needs_a_living_trainer_and_a_known_verb),
-        cmocka_unit_test(order_waits_for_the_outcome),
-        cmocka_unit_test(a_list_without_runs_names_the_folder_and_does_not_create_it),
-        cmocka_unit_test(an_export_is_not_named_as_another_format),
-        cmocka_unit_test(delete_takes_ended_runs_with_all_that_is_theirs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,19 +2,12 @@
  *
  * */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the headers above first */
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/file.h"
 #include "runs/database.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 /* The exact SQL of the releases: never changed; the SQL of a new version is added when a release has shipped
@@ -234,9 +227,8 @@ static char *describe(const char *home)
     return text;
 }
 
-static void a_new_database_is_as_the_releases_made_it(void **state)
+TEST_CASE(a_new_database_is_as_the_releases_made_it)
 {
-    (void)state;
     char home[PATH_MAX], old[PATH_MAX];
     store_fixture_home("new", home, sizeof home);
     store_fixture_home("old", old, sizeof old);
@@ -249,9 +241,8 @@ static void a_new_database_is_as_the_releases_made_it(void **state)
     free(want);
 }
 
-static void a_database_of_any_version_becomes_the_same_and_keeps_what_it_holds(void **state)
+TEST_CASE(a_database_of_any_version_becomes_the_same_and_keeps_what_it_holds)
 {
-    (void)state;
     char home[PATH_MAX];
     struct run_info info;
     struct err err = {0};
@@ -277,9 +268,8 @@ static void a_database_of_any_version_becomes_the_same_and_keeps_what_it_holds(v
 }
 
 /* The list's own rules. */
-static void new_columns_come_last_and_nan_bits_are_apart(void **state)
+TEST_CASE(new_columns_come_last_and_nan_bits_are_apart)
 {
-    (void)state;
     for (int t = 0; t < TABLE_COUNT; t++) {
         const struct table_info *table = &store_tables[t];
         int since = 0, bits = 0;
@@ -298,12 +288,4 @@ static void new_columns_come_last_and_nan_bits_are_apart(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_database_is_as_the_releases_made_it),
-        cmocka_unit_test(a_database_of_any_version_becomes_the_same_and_keeps_what_it_holds),
-        cmocka_unit_test(new_columns_come_last_and_nan_bits_are_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -482,21 +482,4 @@ TEST_CASE(of_checkpoints_in_one_place_the_newest_is_listed)
     arena_release(&arena);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merging_two_points_is_the_point_of_all_their_values),
-        cmocka_unit_test(every_level_equals_the_raw_rows),
-        cmocka_unit_test(of_checkpoints_in_one_place_the_newest_is_listed),
-        cmocka_unit_test(a_resumed_run_rebuilds_the_buckets_it_replaces),
-        cmocka_unit_test(a_segment_that_has_no_step_yet_leaves_the_level),
-        cmocka_unit_test(lost_rollups_are_healed_on_read_and_at_the_next_segment),
-        cmocka_unit_test(a_store_without_stored_sums_gives_the_same_averages),
-        cmocka_unit_test(a_fork_inherits_the_steps_before_it_from_all_its_parents),
-        cmocka_unit_test(updates_follow_a_live_run_through_coarsening_and_resume),
-        cmocka_unit_test(evaluations_of_replaced_steps_do_not_count),
-        cmocka_unit_test(what_one_evaluation_or_report_recorded_is_listed_whole),
-        cmocka_unit_test(a_run_without_steps_is_empty_not_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

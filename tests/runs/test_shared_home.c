@@ -1,24 +1,17 @@
 /* A home on a file system that several hosts share: which journal the database has there, and what is
  * refused. The file system is what this file says: it has its own mount_of. */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/file.h"
 #include "core/base/mount.h"
 #include "runs/database.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
 static struct mount here = {.locks = true};
 static const struct mount nfs = {"nfs4", true, true}, sshfs = {"fuse.sshfs", true, false},
@@ -87,9 +80,8 @@ static int write_run(void *argument)
     return writer_close(writer, RUN_FINISHED, NULL, &err) != STATUS_OK;
 }
 
-static void writers_and_readers_do_without_a_log(void **state)
+TEST_CASE(writers_and_readers_do_without_a_log)
 {
-    (void)state;
     char first[RUN_ID_MAX], second[RUN_ID_MAX];
     open_home("writers", nfs);
     store_fixture_run(home, "first", first);
@@ -113,9 +105,8 @@ static int64_t setting(struct store *store, const char *pragma)
     return value;
 }
 
-static void every_handle_waits_for_the_disk(void **state)
+TEST_CASE(every_handle_waits_for_the_disk)
 {
-    (void)state;
     open_home("handle", nfs);
     struct store *store = store_fixture_open(home);
     assert_string_equal(store_shared(store), "nfs4");
@@ -128,9 +119,8 @@ static void every_handle_waits_for_the_disk(void **state)
     store_close(store);
 }
 
-static void a_home_that_moves_changes_its_journal_and_keeps_its_runs(void **state)
+TEST_CASE(a_home_that_moves_changes_its_journal_and_keeps_its_runs)
 {
-    (void)state;
     char id[RUN_ID_MAX];
     open_home("moves", disk);
     store_fixture_run(home, "kept", id);
@@ -146,9 +136,8 @@ static void a_home_that_moves_changes_its_journal_and_keeps_its_runs(void **stat
 }
 
 /* As a trainer of an older version would hold it. */
-static void a_log_in_use_is_not_taken_away(void **state)
+TEST_CASE(a_log_in_use_is_not_taken_away)
 {
-    (void)state;
     char id[RUN_ID_MAX];
     open_home("in-use", disk);
     store_fixture_run(home, "kept", id);
@@ -159,9 +148,8 @@ static void a_log_in_use_is_not_taken_away(void **state)
     store_close(store_fixture_open(home));
 }
 
-static void without_locks_between_hosts_nothing_is_opened_or_made(void **state)
+TEST_CASE(without_locks_between_hosts_nothing_is_opened_or_made)
 {
-    (void)state;
     struct store *store = NULL;
     struct err err;
     open_home("no-locks", sshfs);
@@ -175,9 +163,8 @@ static void without_locks_between_hosts_nothing_is_opened_or_made(void **state)
 }
 
 /* Mounting is not allowed everywhere. */
-static void who_may_only_read_sees_what_others_commit(void **state)
+TEST_CASE(who_may_only_read_sees_what_others_commit)
 {
-    (void)state;
     char id[RUN_ID_MAX], view[PATH_MAX];
     struct store *reader = NULL;
     struct err err;
@@ -202,9 +189,8 @@ static void who_may_only_read_sees_what_others_commit(void **state)
     assert_true(before == 1 && after == 2 && version == 1);
 }
 
-static void the_database_can_be_kept_apart(void **state)
+TEST_CASE(the_database_can_be_kept_apart)
 {
-    (void)state;
     char apart[PATH_MAX + 16], path[PATH_MAX], folder[PATH_MAX], id[RUN_ID_MAX];
     struct err err;
     open_home("apart", disk);
@@ -225,16 +211,4 @@ static void the_database_can_be_kept_apart(void **state)
     assert_non_null(strstr(path, "/anneal.db"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writers_and_readers_do_without_a_log),
-        cmocka_unit_test(every_handle_waits_for_the_disk),
-        cmocka_unit_test(a_home_that_moves_changes_its_journal_and_keeps_its_runs),
-        cmocka_unit_test(a_log_in_use_is_not_taken_away),
-        cmocka_unit_test(without_locks_between_hosts_nothing_is_opened_or_made),
-        cmocka_unit_test(who_may_only_read_sees_what_others_commit),
-        cmocka_unit_test(the_database_can_be_kept_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

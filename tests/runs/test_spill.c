@@ -2,18 +2,9 @@
  * and no bytes of a stranger, do more harm than the loss of what they took the place of. */
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/base/file.h"
 #include "core/base/philox.h"
@@ -21,6 +12,7 @@
 #include "runs/run.h"
 #include "runs/spill.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 #include "tests/long.h"
 
 enum { ENTRIES = 5 };
@@ -97,9 +89,8 @@ static const char *scratch(const char *name)
     return path;
 }
 
-static void a_file_cut_anywhere_has_all_entries_before(void **state)
+TEST_CASE(a_file_cut_anywhere_has_all_entries_before)
 {
-    (void)state;
     int64_t ends[ENTRIES + 1];
     struct err err = {0};
     const char *path = scratch("cut");
@@ -120,9 +111,8 @@ static void a_file_cut_anywhere_has_all_entries_before(void **state)
 }
 
 /* A disk that fills up during a long entry takes a shorter one after it. */
-static void of_an_entry_that_did_not_fit_nothing_stays(void **state)
+TEST_CASE(of_an_entry_that_did_not_fit_nothing_stays)
 {
-    (void)state;
     static char text[10000];
     struct spill spill;
     struct err err = {0};
@@ -143,9 +133,8 @@ static void of_an_entry_that_did_not_fit_nothing_stays(void **state)
     assert_int_equal(read_all(path), 1);
 }
 
-static void any_changed_byte_is_noticed(void **state)
+TEST_CASE(any_changed_byte_is_noticed)
 {
-    (void)state;
     int64_t ends[ENTRIES + 1];
     const char *path = scratch("changed");
     make(path, ends);
@@ -163,9 +152,8 @@ static void any_changed_byte_is_noticed(void **state)
 }
 
 /* Checksums protect against accidents, not against people: the content is checked, too. */
-static void any_bytes_are_a_message_or_refused(void **state)
+TEST_CASE(any_bytes_are_a_message_or_refused)
 {
-    (void)state;
     struct step_record step = store_fixture_step(0, 1);
     struct sample_record sample = {1, "In the", "beginning"};
     const struct {
@@ -213,9 +201,8 @@ static void expect_fresh(const char *path)
     spill_close(&spill);
 }
 
-static void what_comes_before_the_damage_is_stored_and_the_file_kept_aside(void **state)
+TEST_CASE(what_comes_before_the_damage_is_stored_and_the_file_kept_aside)
 {
-    (void)state;
     char home[PATH_MAX], folder[PATH_MAX + 16], path[PATH_MAX + 32];
     int64_t ends[ENTRIES + 1];
     struct err err = {0};
@@ -248,9 +235,8 @@ static void what_comes_before_the_damage_is_stored_and_the_file_kept_aside(void 
     assert_true(store_fixture_number(home, "select count(*) from samples where text = 'beginning'") == 1);
 }
 
-static void a_file_that_is_none_and_a_device_are_refused(void **state)
+TEST_CASE(a_file_that_is_none_and_a_device_are_refused)
 {
-    (void)state;
     struct spill spill;
     struct run_note note;
     struct err err = {0};
@@ -266,15 +252,4 @@ static void a_file_that_is_none_and_a_device_are_refused(void **state)
     spill_close(&spill);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_cut_anywhere_has_all_entries_before),
-        cmocka_unit_test(of_an_entry_that_did_not_fit_nothing_stays),
-        cmocka_unit_test(any_changed_byte_is_noticed),
-        cmocka_unit_test(any_bytes_are_a_message_or_refused),
-        cmocka_unit_test(what_comes_before_the_damage_is_stored_and_the_file_kept_aside),
-        cmocka_unit_test(a_file_that_is_none_and_a_device_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

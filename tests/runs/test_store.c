@@ -4,27 +4,20 @@
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/file.h"
 #include "runs/database.h"
 #include "runs/memory_usage.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
 /* store_open must fail with `status` and a sentence that holds `words` and the path. */
 static void refused(const char *home, enum status status, const char *words)
@@ -37,9 +30,8 @@ static void refused(const char *home, enum status status, const char *words)
     assert_null(strchr(err.text, '\n'));
 }
 
-static void a_fresh_folder_becomes_a_store(void **state)
+TEST_CASE(a_fresh_folder_becomes_a_store)
 {
-    (void)state;
     char home[PATH_MAX], deep[PATH_MAX];
     store_fixture_home("fresh", home, sizeof home);
     snprintf(deep, sizeof deep, "%.4000s/a/b", home);
@@ -52,9 +44,8 @@ static void a_fresh_folder_becomes_a_store(void **state)
     assert_true(store_fixture_number(deep, "pragma application_id") == STORE_APPLICATION_ID);
 }
 
-static void every_table_of_the_design_is_there(void **state)
+TEST_CASE(every_table_of_the_design_is_there)
 {
-    (void)state;
     static const char *const tables[] = {"runs",     "params",         "tags",          "steps",
                                          "evals",    "early_stopping", "memory",        "gpu_samples",
                                          "samples",  "checkpoints",    "orders",        "events",
@@ -69,9 +60,8 @@ static void every_table_of_the_design_is_there(void **state)
     }
 }
 
-static void a_newer_version_is_refused_untouched(void **state)
+TEST_CASE(a_newer_version_is_refused_untouched)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("newer", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -81,9 +71,8 @@ static void a_newer_version_is_refused_untouched(void **state)
     assert_true(store_fixture_number(home, "pragma user_version") == 99);
 }
 
-static void a_migration_that_fails_changes_nothing(void **state)
+TEST_CASE(a_migration_that_fails_changes_nothing)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("half", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -98,9 +87,8 @@ static void a_migration_that_fails_changes_nothing(void **state)
 }
 
 /* A database of the first release, with a run and its samples, opened by this version. */
-static void a_database_of_the_first_version_opens_with_all_it_holds(void **state)
+TEST_CASE(a_database_of_the_first_version_opens_with_all_it_holds)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     store_fixture_home("first", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -132,9 +120,8 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
 }
 
 /* A version with the memory of the trainer's process, but without other processes. */
-static void a_database_without_processes_gets_them_and_keeps_its_samples(void **state)
+TEST_CASE(a_database_without_processes_gets_them_and_keeps_its_samples)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct gpu_process process = {17, "python3", 5};
@@ -164,9 +151,8 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
     store_close(store);
 }
 
-static void what_is_not_a_store_is_refused_untouched(void **state)
+TEST_CASE(what_is_not_a_store_is_refused_untouched)
 {
-    (void)state;
     char home[PATH_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("foreign", home, sizeof home);
@@ -193,9 +179,8 @@ static void what_is_not_a_store_is_refused_untouched(void **state)
     refused(home, STATUS_IO, "cannot open: Is a directory");
 }
 
-static void a_damaged_database_is_called_so(void **state)
+TEST_CASE(a_damaged_database_is_called_so)
 {
-    (void)state;
     char home[PATH_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("damaged", home, sizeof home);
@@ -211,9 +196,8 @@ static void a_damaged_database_is_called_so(void **state)
     refused(home, STATUS_CORRUPT, "the database is damaged");
 }
 
-static void a_place_that_cannot_be_written_is_named(void **state)
+TEST_CASE(a_place_that_cannot_be_written_is_named)
 {
-    (void)state;
     char home[PATH_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("unwritable", home, sizeof home);
@@ -229,9 +213,8 @@ static bool mount_small(const char *path)
     return mount("tmpfs", path, "tmpfs", 0, "size=1m") == 0;
 }
 
-static void a_read_only_disk_is_named(void **state)
+TEST_CASE(a_read_only_disk_is_named)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("readonly", home, sizeof home);
     if (!mount_small(home)) skip();
@@ -259,9 +242,8 @@ static void fill_store(const char *home, enum status *status, struct err *err)
     store_close(store);
 }
 
-static void a_full_disk_is_named_and_nothing_stored_is_lost(void **state)
+TEST_CASE(a_full_disk_is_named_and_nothing_stored_is_lost)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err = {0};
     enum status status;
@@ -289,9 +271,8 @@ static int write_beyond_the_limit(void *argument)
     return status == STATUS_IO && strstr(err.text, "anneal.db") && !strchr(err.text, '\n') ? 0 : 1;
 }
 
-static void a_file_that_may_not_grow_is_named_and_nothing_stored_is_lost(void **state)
+TEST_CASE(a_file_that_may_not_grow_is_named_and_nothing_stored_is_lost)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("limited", home, sizeof home);
     assert_int_equal(store_fixture_wait(store_fixture_fork(write_beyond_the_limit, home)), 0);
@@ -300,9 +281,8 @@ static void a_file_that_may_not_grow_is_named_and_nothing_stored_is_lost(void **
                     home, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'") == 0);
 }
 
-static void a_locked_database_is_waited_for_then_named(void **state)
+TEST_CASE(a_locked_database_is_waited_for_then_named)
 {
-    (void)state;
     char home[PATH_MAX], path[PATH_MAX + 16], id[RUN_ID_MAX];
     struct err err = {0};
     struct store *store = NULL;
@@ -329,9 +309,8 @@ static void a_locked_database_is_waited_for_then_named(void **state)
     sqlite3_close(db);
 }
 
-static void version_grows_when_another_connection_commits(void **state)
+TEST_CASE(version_grows_when_another_connection_commits)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     store_fixture_home("version", home, sizeof home);
     struct store *store = store_fixture_open(home);
@@ -347,9 +326,8 @@ static void version_grows_when_another_connection_commits(void **state)
 /* ---- runs ---- */
 
 /* A trainer that died between the run's row and its lock: on a full disk, say. */
-static void a_run_that_never_began_shows_as_crashed(void **state)
+TEST_CASE(a_run_that_never_began_shows_as_crashed)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct run_info run;
     struct err err = {0};
@@ -369,9 +347,8 @@ static void a_run_that_never_began_shows_as_crashed(void **state)
     store_close(store);
 }
 
-static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
+TEST_CASE(a_run_is_found_by_id_prefix_name_and_latest)
 {
-    (void)state;
     char home[PATH_MAX], a[RUN_ID_MAX], b[RUN_ID_MAX], c[RUN_ID_MAX];
     struct err err = {0};
     struct run_info info;
@@ -421,9 +398,8 @@ static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
     store_close(store);
 }
 
-static void a_run_name_cannot_leave_the_folder(void **state)
+TEST_CASE(a_run_name_cannot_leave_the_folder)
 {
-    (void)state;
     static const char *const names[] = {"../../etc", "..", ".hidden", "a/b", "", "\n", "-rf"};
     char home[PATH_MAX], id[RUN_ID_MAX];
     store_fixture_home("names", home, sizeof home);
@@ -441,9 +417,8 @@ static void a_run_name_cannot_leave_the_folder(void **state)
     assert_true(strlen(id) < RUN_ID_MAX);
 }
 
-static void runs_are_listed_newest_first(void **state)
+TEST_CASE(runs_are_listed_newest_first)
 {
-    (void)state;
     char home[PATH_MAX], ids[20][RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -459,9 +434,8 @@ static void runs_are_listed_newest_first(void **state)
     arena_release(&arena);
 }
 
-static void a_second_trainer_on_a_run_is_refused_with_the_pid(void **state)
+TEST_CASE(a_second_trainer_on_a_run_is_refused_with_the_pid)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], pid[32];
     struct err err = {0};
     struct run_lock first, second;
@@ -495,9 +469,8 @@ static void *look(void *argument)
     return NULL;
 }
 
-static void who_looks_whether_a_run_lives_does_not_keep_a_trainer_away(void **state)
+TEST_CASE(who_looks_whether_a_run_lives_does_not_keep_a_trainer_away)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct run_lock lock;
@@ -516,9 +489,8 @@ static void who_looks_whether_a_run_lives_does_not_keep_a_trainer_away(void **st
     store_close(store);
 }
 
-static void a_deleted_run_leaves_nothing(void **state)
+TEST_CASE(a_deleted_run_leaves_nothing)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], kept[RUN_ID_MAX], folder[PATH_MAX];
     struct err err = {0};
     store_fixture_home("delete", home, sizeof home);
@@ -553,30 +525,4 @@ static void a_deleted_run_leaves_nothing(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fresh_folder_becomes_a_store),
-        cmocka_unit_test(every_table_of_the_design_is_there),
-        cmocka_unit_test(a_newer_version_is_refused_untouched),
-        cmocka_unit_test(a_migration_that_fails_changes_nothing),
-        cmocka_unit_test(a_database_of_the_first_version_opens_with_all_it_holds),
-        cmocka_unit_test(a_database_without_processes_gets_them_and_keeps_its_samples),
-        cmocka_unit_test(what_is_not_a_store_is_refused_untouched),
-        cmocka_unit_test(a_damaged_database_is_called_so),
-        cmocka_unit_test(a_place_that_cannot_be_written_is_named),
-        cmocka_unit_test(a_read_only_disk_is_named),
-        cmocka_unit_test(a_full_disk_is_named_and_nothing_stored_is_lost),
-        cmocka_unit_test(a_file_that_may_not_grow_is_named_and_nothing_stored_is_lost),
-        cmocka_unit_test(a_locked_database_is_waited_for_then_named),
-        cmocka_unit_test(version_grows_when_another_connection_commits),
-        cmocka_unit_test(a_run_that_never_began_shows_as_crashed),
-        cmocka_unit_test(a_run_is_found_by_id_prefix_name_and_latest),
-        cmocka_unit_test(a_run_name_cannot_leave_the_folder),
-        cmocka_unit_test(runs_are_listed_newest_first),
-        cmocka_unit_test(a_second_trainer_on_a_run_is_refused_with_the_pid),
-        cmocka_unit_test(who_looks_whether_a_run_lives_does_not_keep_a_trainer_away),
-        cmocka_unit_test(a_deleted_run_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,21 +3,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/clock.h"
@@ -25,10 +17,10 @@
 #include "runs/history.h"
 #include "runs/series.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
-static void what_is_recorded_is_there_after_a_flush(void **state)
+TEST_CASE(what_is_recorded_is_there_after_a_flush)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("flush", home, sizeof home);
@@ -58,9 +50,8 @@ static void what_is_recorded_is_there_after_a_flush(void **state)
     assert_int_equal(writer_close(writer, RUN_FINISHED, "done", &err), STATUS_OK);
 }
 
-static void every_kind_of_record_arrives(void **state)
+TEST_CASE(every_kind_of_record_arrives)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -113,9 +104,8 @@ static void every_kind_of_record_arrives(void **state)
     arena_release(&arena);
 }
 
-static void a_text_too_long_is_cut_at_a_character(void **state)
+TEST_CASE(a_text_too_long_is_cut_at_a_character)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -141,9 +131,8 @@ static void a_text_too_long_is_cut_at_a_character(void **state)
     arena_release(&arena);
 }
 
-static void resumed_segments_are_numbered_and_the_last_one_counts(void **state)
+TEST_CASE(resumed_segments_are_numbered_and_the_last_one_counts)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("resume", home, sizeof home);
@@ -230,9 +219,8 @@ static int record_without_the_kernel(void *home)
     return (int)syscall(SYS_exit_group, 0); /* does not return; sanitizers do more in _exit */
 }
 
-static void recording_makes_no_system_call(void **state)
+TEST_CASE(recording_makes_no_system_call)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("quiet", home, sizeof home);
     int code = store_fixture_wait(store_fixture_fork(record_without_the_kernel, home));
@@ -255,9 +243,8 @@ static void complain(void *context, const char *sentence)
     complaints->count++;
 }
 
-static void a_damaged_file_of_an_earlier_trainer_is_reported_and_kept(void **state)
+TEST_CASE(a_damaged_file_of_an_earlier_trainer_is_reported_and_kept)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], folder[PATH_MAX + 100], path[PATH_MAX + 120];
     struct err err = {0};
     struct complaints complaints = {0};
@@ -277,9 +264,8 @@ static void a_damaged_file_of_an_earlier_trainer_is_reported_and_kept(void **sta
     assert_true(file_exists(path));
 }
 
-static void a_full_ring_loses_records_and_says_how_many(void **state)
+TEST_CASE(a_full_ring_loses_records_and_says_how_many)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     struct arena arena = {0};
@@ -322,9 +308,8 @@ static void a_full_ring_loses_records_and_says_how_many(void **state)
     arena_release(&arena);
 }
 
-static void a_locked_database_is_reported_once_and_retried(void **state)
+TEST_CASE(a_locked_database_is_reported_once_and_retried)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("locked", home, sizeof home);
@@ -355,9 +340,8 @@ static void a_locked_database_is_reported_once_and_retried(void **state)
                     home, "select count(*) from events where text like 'storage works again%'") == 1);
 }
 
-static void who_waits_for_a_store_that_stalls_waits_once(void **state)
+TEST_CASE(who_waits_for_a_store_that_stalls_waits_once)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("stalls", home, sizeof home);
@@ -415,9 +399,8 @@ static void expect_rollups_of_rows(const char *home, int steps)
     }
 }
 
-static void a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows(void **state)
+TEST_CASE(a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows)
 {
-    (void)state;
     enum { BEFORE = 100, STEPS = 300, REFUSED = 250 };
     char home[PATH_MAX], id[RUN_ID_MAX], trigger[200];
     struct err err = {0};
@@ -456,9 +439,8 @@ static void a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows(v
     expect_rollups_of_rows(home, STEPS);
 }
 
-static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void **state)
+TEST_CASE(a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room)
 {
-    (void)state;
     enum { STEPS = 5000 };
     char home[PATH_MAX], id[RUN_ID_MAX], ballast[PATH_MAX + 16];
     struct err err = {0};
@@ -499,9 +481,8 @@ static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void 
     assert_true(stored == STEPS && summed == STEPS / 64 * 64 && bad == 0);
 }
 
-static void a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_orders(void **state)
+TEST_CASE(a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_orders)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct run_info info;
@@ -536,9 +517,8 @@ static void a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_or
                                            " where metric = 'loss' and level = 64 and first_step = 64") == 1);
 }
 
-static void a_writer_for_an_unknown_run_is_refused(void **state)
+TEST_CASE(a_writer_for_an_unknown_run_is_refused)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err = {0};
     struct writer *writer = NULL;
@@ -549,22 +529,4 @@ static void a_writer_for_an_unknown_run_is_refused(void **state)
     assert_null(writer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_recorded_is_there_after_a_flush),
-        cmocka_unit_test(every_kind_of_record_arrives),
-        cmocka_unit_test(a_text_too_long_is_cut_at_a_character),
-        cmocka_unit_test(resumed_segments_are_numbered_and_the_last_one_counts),
-        cmocka_unit_test(recording_makes_no_system_call),
-        cmocka_unit_test(a_damaged_file_of_an_earlier_trainer_is_reported_and_kept),
-        cmocka_unit_test(a_full_ring_loses_records_and_says_how_many),
-        cmocka_unit_test(a_locked_database_is_reported_once_and_retried),
-        cmocka_unit_test(who_waits_for_a_store_that_stalls_waits_once),
-        cmocka_unit_test(a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows),
-        cmocka_unit_test(a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room),
-        cmocka_unit_test(a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_orders),
-        cmocka_unit_test(a_writer_for_an_unknown_run_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

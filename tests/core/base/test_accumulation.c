@@ -3,8 +3,6 @@
 
 #include "tests/cmocka.h"
 
-#include <string.h>
-
 static const char plan[] = "0: 1, 1000: 2,4000 :4";
 
 TEST_CASE(a_step_has_the_micro_batches_of_the_last_entry_up_to_it)
@@ -51,12 +49,4 @@ TEST_CASE(what_is_no_plan_is_refused)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_has_the_micro_batches_of_the_last_entry_up_to_it),
-        cmocka_unit_test(sums_are_those_of_the_steps_one_by_one),
-        cmocka_unit_test(what_is_no_plan_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

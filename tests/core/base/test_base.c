@@ -451,27 +451,4 @@ TEST_CASE(counts_and_rates_have_units)
         if (text_parse_rate(bad_rates[i], &value)) fail_msg("\"%s\" is taken", bad_rates[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(err_text_is_cut_at_a_character_boundary),
-        cmocka_unit_test(arena_pieces_are_zeroed_aligned_and_apart),
-        cmocka_unit_test(ring_keeps_order_and_content_between_threads),
-        cmocka_unit_test(shared_work_is_done_once_by_any_number_of_threads),
-        cmocka_unit_test(ring_refuses_when_full_and_gives_again_what_is_not_freed),
-        cmocka_unit_test(philox_matches_the_published_vectors),
-        cmocka_unit_test(durations_are_readable),
-        cmocka_unit_test(text_suggests_the_nearest_name),
-        cmocka_unit_test(a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite),
-        cmocka_unit_test(memory_that_was_written_to_is_private),
-        cmocka_unit_test(amounts_of_memory_are_read_with_their_units),
-        cmocka_unit_test(numbers_are_written_short_and_read_back),
-        cmocka_unit_test(doubles_are_written_as_short_as_can_be),
-        cmocka_unit_test(doubles_are_laid_out_plainly),
-        cmocka_unit_test(a_signal_while_a_file_is_synced_is_no_error),
-        cmocka_unit_test(files_are_replaced_whole_and_errors_name_the_path),
-        cmocka_unit_test(anneal_home_follows_the_environment),
-        cmocka_unit_test(counts_and_rates_have_units),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

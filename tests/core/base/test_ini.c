@@ -1,9 +1,5 @@
 /* Settings as INI text: what is a section, a pair, a comment and none of them, and text that is taken to the
  * letter. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/ini.h"
 #include "tests/cmocka.h"
 
@@ -65,12 +61,4 @@ TEST_CASE(a_line_may_have_any_length)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sections_pairs_and_comments),
-        cmocka_unit_test(text_written_by_a_program_is_taken_to_the_letter),
-        cmocka_unit_test(a_line_may_have_any_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -160,15 +160,4 @@ TEST_CASE(the_first_write_error_is_kept)
     fclose(full);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_are_laid_out_as_their_container_says),
-        cmocka_unit_test(numbers_read_back_and_keep_their_kind),
-        cmocka_unit_test(control_characters_are_kept_and_escaped),
-        cmocka_unit_test(any_bytes_become_a_string_that_a_parser_reads),
-        cmocka_unit_test(members_are_written_by_the_types_of_their_values),
-        cmocka_unit_test(the_first_write_error_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -107,15 +107,4 @@ TEST_CASE(less_is_available_than_there_is)
     if (group.limit > 0) assert_true(memory_total() <= group.limit);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lowest_limit_above_a_process_counts),
-        cmocka_unit_test(pages_of_files_that_can_be_dropped_are_left),
-        cmocka_unit_test(groups_of_the_first_version_are_read_too),
-        cmocka_unit_test(a_container_finds_its_group_where_it_is_mounted),
-        cmocka_unit_test(without_a_limit_there_is_none),
-        cmocka_unit_test(less_is_available_than_there_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -99,13 +99,4 @@ TEST_CASE(the_system_names_the_file_system_of_proc)
     assert_false(mount.shared);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_file_systems_are_known_and_whether_they_lock),
-        cmocka_unit_test(only_the_mount_of_the_folder_counts),
-        cmocka_unit_test(what_is_damaged_or_missing_is_not_shared),
-        cmocka_unit_test(the_system_names_the_file_system_of_proc),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

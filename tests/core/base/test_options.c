@@ -229,16 +229,4 @@ TEST_CASE(the_help_breaks_long_choices_into_lines)
     free(page);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_options_and_settings_come_in_any_order),
-        cmocka_unit_test(a_value_may_stick_to_its_letter_and_numbers_below_zero_are_words),
-        cmocka_unit_test(a_value_that_may_be_missing_begins_with_a_digit_or_follows_equals),
-        cmocka_unit_test(what_cannot_be_meant_is_named),
-        cmocka_unit_test(help_ends_the_reading),
-        cmocka_unit_test(the_help_lists_every_option_within_a_hundred_columns),
-        cmocka_unit_test(the_help_breaks_long_choices_into_lines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -153,17 +153,4 @@ TEST_CASE(an_affinity_for_one_processor_leaves_one_thread)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lowest_limit_above_a_process_counts),
-        cmocka_unit_test(in_a_container_the_mount_point_is_the_group),
-        cmocka_unit_test(version_1_has_two_files_and_a_hierarchy_for_each_controller),
-        cmocka_unit_test(what_is_no_limit_is_ignored),
-        cmocka_unit_test(damaged_lists_of_groups_are_ignored),
-        cmocka_unit_test(a_limit_is_rounded_up_but_not_for_a_trifle),
-        cmocka_unit_test(omp_num_threads_is_followed_if_it_is_a_number),
-        cmocka_unit_test(an_affinity_for_one_processor_leaves_one_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -187,19 +187,4 @@ TEST_CASE(a_plain_name_is_safe_in_any_folder)
     assert_string_equal(text_plain_name("", 0, buf, sizeof buf), "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters_are_those_of_another_library),
-        cmocka_unit_test(a_cut_falls_between_characters),
-        cmocka_unit_test(good_text_passes_and_bad_bytes_are_replaced),
-        cmocka_unit_test(a_character_cut_at_the_end_is_left_out),
-        cmocka_unit_test(any_bytes_become_utf8_that_fits),
-        cmocka_unit_test(a_line_has_no_breaks),
-        cmocka_unit_test(texts_are_added_as_far_as_there_is_room),
-        cmocka_unit_test(a_word_is_quoted_where_a_shell_needs_it),
-        cmocka_unit_test(the_program_is_named_as_it_was_called),
-        cmocka_unit_test(a_plain_name_is_safe_in_any_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

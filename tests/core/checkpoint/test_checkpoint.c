@@ -433,23 +433,4 @@ TEST_CASE(config_json_tells_hugging_face_the_architecture)
     free(parent);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_size_is_that_of_the_files),
-        cmocka_unit_test(the_newest_is_offered_and_older_ones_by_number),
-        cmocka_unit_test(a_damaged_one_is_passed_over_for_an_older_one),
-        cmocka_unit_test(incomplete_folders_and_other_names_are_never_offered),
-        cmocka_unit_test(a_list_of_checksums_that_is_not_ours_is_refused),
-        cmocka_unit_test(saving_the_same_step_again_replaces_it_whole),
-        cmocka_unit_test(what_other_runs_need_is_never_removed),
-        cmocka_unit_test(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left),
-        cmocka_unit_test(damaged_ones_are_set_aside_and_push_no_good_one_out),
-        cmocka_unit_test(the_one_just_written_stays_whatever_is_newer),
-        cmocka_unit_test(the_oldest_makes_room_but_neither_the_newest_nor_the_best),
-        cmocka_unit_test(a_full_disk_leaves_older_ones_untouched_and_nothing_half_written),
-        cmocka_unit_test(a_parent_that_is_a_file_is_an_error),
-        cmocka_unit_test(config_json_tells_hugging_face_the_architecture),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -400,17 +400,4 @@ TEST_CASE(usual_losses_and_cuts_that_cannot_be_are_refused_and_may_be_missing)
     free(path), free(parent);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_comes_back_bit_for_bit),
-        cmocka_unit_test(a_best_loss_that_is_not_there_yet_comes_back_as_infinity),
-        cmocka_unit_test(a_model_that_differs_is_refused_naming_the_field),
-        cmocka_unit_test(usual_losses_and_cuts_that_cannot_be_are_refused_and_may_be_missing),
-        cmocka_unit_test(tensors_that_do_not_fit_their_description_are_refused_by_name),
-        cmocka_unit_test(weights_of_two_bytes_are_read_exactly),
-        cmocka_unit_test(what_is_bf16_stays_bf16_where_nothing_is_trained),
-        cmocka_unit_test(a_trainer_state_that_is_incomplete_or_wrong_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -356,16 +356,4 @@ TEST_CASE(a_tensor_of_several_pieces_comes_back)
     free(values), free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_on_disk_before_the_checkpoint_has_its_name),
-        cmocka_unit_test(each_call_that_fails_fails_the_save),
-        cmocka_unit_test(writes_that_take_less_than_they_were_given_continue),
-        cmocka_unit_test(a_file_without_memory_for_its_stream_leaves_nothing_behind),
-        cmocka_unit_test(a_large_file_is_whole_at_its_whole_length_and_with_its_checksum),
-        cmocka_unit_test(a_small_file_is_read_at_a_glance),
-        cmocka_unit_test(a_tensor_of_several_pieces_comes_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

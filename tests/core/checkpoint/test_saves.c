@@ -457,10 +457,8 @@ static void fork_half_way(struct session *s, const char *name, const char *conte
     free(folder);
 }
 
-static void
-a_fork_of_a_full_checkpoint_continues_bit_for_bit_and_of_weights_with_a_fresh_optimizer(void **state)
+TEST_CASE(a_fork_of_a_full_checkpoint_continues_bit_for_bit_and_of_weights_with_a_fresh_optimizer)
 {
-    (void)state;
     struct session whole, full, light;
     session_open(&whole, "whole", NULL, NULL, 900);
     session_start(&whole, false);
@@ -477,23 +475,4 @@ a_fork_of_a_full_checkpoint_continues_bit_for_bit_and_of_weights_with_a_fresh_op
     session_close(&light);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            a_checkpoint_written_while_training_continues_is_that_of_the_moment_it_was_asked_for),
-        cmocka_unit_test(a_checkpoint_waits_for_the_one_before_and_none_is_lost),
-        cmocka_unit_test(a_checkpoint_that_had_to_wait_long_says_so),
-        cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
-        cmocka_unit_test(a_pause_does_not_hold_a_checkpoint_up),
-        cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
-        cmocka_unit_test(a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end),
-        cmocka_unit_test(a_full_disk_is_reported_once_and_again_when_it_is_no_longer_full),
-        cmocka_unit_test(the_end_counts_those_that_failed_like_the_first),
-        cmocka_unit_test(another_cause_is_reported_too),
-        cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
-        cmocka_unit_test(
-            a_fork_of_a_full_checkpoint_continues_bit_for_bit_and_of_weights_with_a_fresh_optimizer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

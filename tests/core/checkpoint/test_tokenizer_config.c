@@ -104,13 +104,4 @@ TEST_CASE(a_file_that_needs_no_change_stays_word_for_word)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) expect("llama", files[i], files[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_file_names_the_class_that_takes_the_tokenizer_as_it_is),
-        cmocka_unit_test(another_class_is_replaced_and_every_other_key_kept),
-        cmocka_unit_test(a_tokenizer_of_the_qwen2_family_needs_no_trust),
-        cmocka_unit_test(a_file_that_needs_no_change_stays_word_for_word),
-    };
-    return cmocka_run_group_tests_name("tokenizer_config", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -135,12 +135,4 @@ TEST_CASE(a_stop_ends_it_after_a_step_and_leaves_the_others_unfinished)
     close_scene(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_text_is_what_it_is_alone),
-        cmocka_unit_test(a_text_ends_when_its_slot_is_full),
-        cmocka_unit_test(a_stop_ends_it_after_a_step_and_leaves_the_others_unfinished),
-    };
-    return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -230,16 +230,4 @@ TEST_CASE(weights_that_are_not_numbers_are_no_answer)
     close_scene(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(likelihoods_are_those_of_the_reference_in_passes_of_any_size),
-        cmocka_unit_test(a_longer_choice_can_win_per_byte),
-        cmocka_unit_test(a_blank_between_belongs_to_the_choice_wherever_it_is_written),
-        cmocka_unit_test(texts_begin_with_the_tokens_that_the_tokenizer_puts_before_them),
-        cmocka_unit_test(a_context_that_is_too_long_loses_its_beginning),
-        cmocka_unit_test(what_cannot_be_scored_is_named),
-        cmocka_unit_test(weights_that_are_not_numbers_are_no_answer),
-    };
-    return cmocka_run_group_tests_name("choices", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -145,14 +145,4 @@ TEST_CASE(what_is_no_text_or_no_template_is_refused)
     close_scene(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(special_tokens_that_a_user_types_stay_text),
-        cmocka_unit_test(the_oldest_questions_are_dropped_with_their_answers),
-        cmocka_unit_test(a_new_system_message_replaces_the_old_one),
-        cmocka_unit_test(an_answer_that_is_not_utf8_is_kept_as_transformers_decodes_it),
-        cmocka_unit_test(what_is_no_text_or_no_template_is_refused),
-    };
-    return cmocka_run_group_tests_name("conversation", tests, NULL, NULL);
-}
+TEST_MAIN()

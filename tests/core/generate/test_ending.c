@@ -22,6 +22,8 @@ static int close_bytes(void **state)
     return 0;
 }
 
+#define TEST(name) TEST_CASE_WITH(name, open_bytes, close_bytes)
+
 /* Writes the bytes of `drawn` until the text ends; what was final at some time must stay. */
 static struct growing_text write_bytes(const char *drawn, const char *stop, int64_t most)
 {
@@ -53,13 +55,13 @@ static void expect(const char *drawn, const char *stop, int64_t most, const char
     growing_text_release(&text);
 }
 
-TEST_CASE(each_end_token_ends_a_text_and_is_no_part_of_it)
+TEST(each_end_token_ends_a_text_and_is_no_part_of_it)
 {
     expect("ab\003cd", "", 99, "ab", END_TOKEN, 3);
     expect("\007", "", 99, "", END_TOKEN, 1);
 }
 
-TEST_CASE(a_stop_text_ends_it_wherever_the_tokens_cut_it)
+TEST(a_stop_text_ends_it_wherever_the_tokens_cut_it)
 {
     expect("one two. three", ". ", 99, "one two", END_STOP_TEXT, 9);
     expect("aaab", "aab", 99, "a", END_STOP_TEXT, 4);
@@ -67,7 +69,7 @@ TEST_CASE(a_stop_text_ends_it_wherever_the_tokens_cut_it)
     expect("sto", "stop", 99, "sto", END_NOT_YET, 3);
 }
 
-TEST_CASE(the_beginning_of_a_stop_text_is_held_back)
+TEST(the_beginning_of_a_stop_text_is_held_back)
 {
     struct growing_text text = write_bytes("Yes.\n\nUse", "\n\nUser:", 99);
     assert_int_equal(text.final, 4);
@@ -77,7 +79,7 @@ TEST_CASE(the_beginning_of_a_stop_text_is_held_back)
     growing_text_release(&text);
 }
 
-TEST_CASE(half_a_character_is_held_back_until_the_end)
+TEST(half_a_character_is_held_back_until_the_end)
 {
     struct growing_text text = write_bytes("a\xe4\xbd", "", 99);
     assert_int_equal(text.final, 1);
@@ -86,13 +88,13 @@ TEST_CASE(half_a_character_is_held_back_until_the_end)
     expect("a\xe4\xbd\xa0", "", 99, "a\xe4\xbd\xa0", END_NOT_YET, 4);
 }
 
-TEST_CASE(a_text_ends_at_its_length_at_the_latest)
+TEST(a_text_ends_at_its_length_at_the_latest)
 {
     expect("abcdef", "zzz", 4, "abcd", END_LENGTH, 4);
     expect("abcdef", "d", 4, "abc", END_STOP_TEXT, 4); /* both at once: the stop text is cut off */
 }
 
-TEST_CASE(measures_count_the_first_token_to_the_prompt)
+TEST(measures_count_the_first_token_to_the_prompt)
 {
     struct inference inference = {0};
     inference_begin(&inference, 10);
@@ -115,16 +117,4 @@ TEST_CASE(measures_count_the_first_token_to_the_prompt)
     inference_release(&inference);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_bytes, close_bytes)
-    const struct CMUnitTest tests[] = {
-        TEST(each_end_token_ends_a_text_and_is_no_part_of_it),
-        TEST(a_stop_text_ends_it_wherever_the_tokens_cut_it),
-        TEST(the_beginning_of_a_stop_text_is_held_back),
-        TEST(half_a_character_is_held_back_until_the_end),
-        TEST(a_text_ends_at_its_length_at_the_latest),
-        TEST(measures_count_the_first_token_to_the_prompt),
-    };
-    return cmocka_run_group_tests_name("ending", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -172,17 +172,4 @@ TEST_CASE(a_broken_model_still_gives_a_token)
     close_scene(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(greedy_takes_the_likeliest_token_of_the_reference),
-        cmocka_unit_test(greedy_is_the_same_every_time_and_ignores_the_seed),
-        cmocka_unit_test(a_full_context_drops_its_older_half_and_continues),
-        cmocka_unit_test(a_long_prompt_keeps_its_end),
-        cmocka_unit_test(a_prompt_may_take_several_passes),
-        cmocka_unit_test(an_empty_prompt_starts_from_a_newline),
-        cmocka_unit_test(a_prompt_outside_the_vocabulary_is_refused),
-        cmocka_unit_test(a_broken_model_still_gives_a_token),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

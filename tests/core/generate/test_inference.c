@@ -43,11 +43,4 @@ TEST_CASE(what_was_not_measured_is_not_a_number)
     inference_release(&inference);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_measure_is_what_its_name_says),
-        cmocka_unit_test(what_was_not_measured_is_not_a_number),
-    };
-    return cmocka_run_group_tests_name("inference", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -27,6 +27,8 @@ static int close_sampler(void **state)
     return 0;
 }
 
+#define TEST(name) TEST_CASE_WITH(name, open_sampler, close_sampler)
+
 struct likely {
     double p;
     uint32_t token;
@@ -75,36 +77,36 @@ static void expect_distribution(struct sampling sampling, int least_support, int
     }
 }
 
-TEST_CASE(plain_draws_follow_the_softmax)
+TEST(plain_draws_follow_the_softmax)
 {
     expect_distribution((struct sampling){.temperature = 1, .top_p = 1, .seed = 1}, V, V);
 }
 
-TEST_CASE(a_higher_temperature_flattens_the_distribution)
+TEST(a_higher_temperature_flattens_the_distribution)
 {
     expect_distribution((struct sampling){.temperature = 3, .top_p = 1, .seed = 2}, V, V);
     expect_distribution((struct sampling){.temperature = 0.5, .top_p = 1, .seed = 3}, V, V);
 }
 
-TEST_CASE(top_k_draws_among_the_k_likeliest_only)
+TEST(top_k_draws_among_the_k_likeliest_only)
 {
     expect_distribution((struct sampling){.temperature = 2, .top_k = 5, .top_p = 1, .seed = 4}, 5, 5);
     expect_distribution((struct sampling){.temperature = 1, .top_k = 100000, .top_p = 1, .seed = 5}, V, V);
 }
 
-TEST_CASE(top_p_draws_from_the_smallest_set_that_reaches_it)
+TEST(top_p_draws_from_the_smallest_set_that_reaches_it)
 {
     expect_distribution((struct sampling){.temperature = 2, .top_p = 0.5, .seed = 6}, 3, V / 2);
     expect_distribution((struct sampling){.temperature = 2, .top_p = 0.9, .seed = 7}, 6, V - 1);
 }
 
-TEST_CASE(min_p_is_a_share_of_the_likeliest)
+TEST(min_p_is_a_share_of_the_likeliest)
 {
     expect_distribution((struct sampling){.temperature = 2, .top_p = 1, .min_p = 0.3, .seed = 8}, 3, V / 2);
     expect_distribution((struct sampling){.temperature = 2, .top_p = 1, .min_p = 1, .seed = 9}, 1, 1);
 }
 
-TEST_CASE(top_k_comes_before_top_p_and_min_p_last)
+TEST(top_k_comes_before_top_p_and_min_p_last)
 {
     expect_distribution((struct sampling){.temperature = 2, .top_k = 20, .top_p = 0.6, .seed = 8}, 2, 19);
     expect_distribution(
@@ -113,7 +115,7 @@ TEST_CASE(top_k_comes_before_top_p_and_min_p_last)
         (struct sampling){.temperature = 2, .top_k = 30, .top_p = 1, .min_p = 0.6, .seed = 11}, 2, 29);
 }
 
-TEST_CASE(repetition_is_penalised_in_prompt_and_text_presence_only_in_the_text)
+TEST(repetition_is_penalised_in_prompt_and_text_presence_only_in_the_text)
 {
     for (uint32_t v = 0; v < V; v += 3) sampler_note(&sampler, v, SEEN_IN_PROMPT);
     for (uint32_t v = 0; v < V; v += 4) sampler_note(&sampler, v, SEEN_IN_TEXT);
@@ -138,7 +140,7 @@ static uint32_t likeliest(void)
     return best;
 }
 
-TEST_CASE(the_narrowest_draws_are_greedy)
+TEST(the_narrowest_draws_are_greedy)
 {
     static const struct sampling narrow[] = {{.temperature = 0, .top_p = 1},
                                              {.temperature = 1, .top_k = 1, .top_p = 1},
@@ -153,7 +155,7 @@ TEST_CASE(the_narrowest_draws_are_greedy)
             assert_int_equal(sampler_draw(&sampler, &narrow[i], logits, index), likeliest());
 }
 
-TEST_CASE(of_equal_logits_the_lowest_token_is_the_likeliest)
+TEST(of_equal_logits_the_lowest_token_is_the_likeliest)
 {
     const struct sampling greedy = {.top_p = 1}, one = {.temperature = 1, .top_k = 1, .top_p = 1};
     logits[77] = logits[200] = logits[78] = 9;
@@ -161,7 +163,7 @@ TEST_CASE(of_equal_logits_the_lowest_token_is_the_likeliest)
     assert_int_equal(sampler_draw(&sampler, &one, logits, 0), 77);
 }
 
-TEST_CASE(a_draw_is_a_function_of_seed_and_index)
+TEST(a_draw_is_a_function_of_seed_and_index)
 {
     struct sampling a = {.temperature = 1, .top_p = 1, .seed = 0x123456789ABCDEF}, b = a;
     int same = 0;
@@ -174,7 +176,7 @@ TEST_CASE(a_draw_is_a_function_of_seed_and_index)
     assert_in_range(same, 0, 60);
 }
 
-TEST_CASE(logits_that_are_not_finite_are_never_drawn)
+TEST(logits_that_are_not_finite_are_never_drawn)
 {
     const struct sampling plain = {.temperature = 1, .top_p = 1}, greedy = {.top_p = 1};
     for (int v = 0; v < V; v++)
@@ -190,21 +192,4 @@ TEST_CASE(logits_that_are_not_finite_are_never_drawn)
     assert_int_equal(sampler_check(&sampler, NULL), STATUS_CORRUPT);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_sampler, close_sampler)
-    const struct CMUnitTest tests[] = {
-        TEST(plain_draws_follow_the_softmax),
-        TEST(a_higher_temperature_flattens_the_distribution),
-        TEST(top_k_draws_among_the_k_likeliest_only),
-        TEST(top_p_draws_from_the_smallest_set_that_reaches_it),
-        TEST(min_p_is_a_share_of_the_likeliest),
-        TEST(top_k_comes_before_top_p_and_min_p_last),
-        TEST(repetition_is_penalised_in_prompt_and_text_presence_only_in_the_text),
-        TEST(the_narrowest_draws_are_greedy),
-        TEST(of_equal_logits_the_lowest_token_is_the_likeliest),
-        TEST(a_draw_is_a_function_of_seed_and_index),
-        TEST(logits_that_are_not_finite_are_never_drawn),
-    };
-    return cmocka_run_group_tests_name("sampling", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -41,13 +41,12 @@ static enum status take(struct rationed *f, struct allocator_scope *scope, const
 }
 
 /* Freed neighbours are merged: after everything is freed, a trim returns all memory to the device. */
-static void caching_merges_what_is_freed(void **state)
+TEST_CASE(caching_merges_what_is_freed)
 {
     struct rationed f;
     struct allocator_usage sum;
     struct allocator_scope pieces[64], all;
     void *memory;
-    (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
     for (int i = 0; i < 64; i++)
         assert_int_equal(take(&f, &pieces[i], "piece", 60000, 0, &memory), STATUS_OK);
@@ -62,12 +61,11 @@ static void caching_merges_what_is_freed(void **state)
     assert_int_equal(rationed_close(&f), 0);
 }
 
-static void caching_asks_the_device_once(void **state)
+TEST_CASE(caching_asks_the_device_once)
 {
     struct rationed f;
     struct allocator_scope scope;
     void *memory;
-    (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(take(&f, &scope, "again", 20 * MIB, 0, &memory), STATUS_OK);
@@ -78,12 +76,11 @@ static void caching_asks_the_device_once(void **state)
 }
 
 /* 60 MiB are idle in the cache of one stream when the other asks for as much of 100. */
-static void caching_trims_when_the_device_is_full(void **state)
+TEST_CASE(caching_trims_when_the_device_is_full)
 {
     struct rationed f;
     struct allocator_scope scope;
     void *memory;
-    (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, 100 * MIB, NULL);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(take(&f, &scope, "large", 60 * MIB, i, &memory), STATUS_OK);
@@ -94,12 +91,11 @@ static void caching_trims_when_the_device_is_full(void **state)
 }
 
 /* Memory of one stream is not given to another, which would not wait for it. */
-static void streams_do_not_share_memory(void **state)
+TEST_CASE(streams_do_not_share_memory)
 {
     struct rationed f;
     struct allocator_scope scope;
     void *first, *second, *third;
-    (void)state;
     rationed_open(&f, ALLOCATOR_CACHING, (size_t)1 << 30, NULL);
     assert_int_equal(take(&f, &scope, "a", 4096, 0, &first), STATUS_OK);
     allocator_scope_end(&scope);
@@ -147,10 +143,9 @@ TEST_CASE(a_scope_frees_what_it_holds)
     }
 }
 
-static void a_full_device_names_the_tag_and_who_holds_what(void **state)
+TEST_CASE(a_full_device_names_the_tag_and_who_holds_what)
 {
     static const enum allocator_kind kinds[] = {ALLOCATOR_BASIC, ALLOCATOR_ARENA, ALLOCATOR_CACHING};
-    (void)state;
     for (int k = 0; k < 3; k++) {
         struct rationed f;
         struct report report;
@@ -228,17 +223,4 @@ TEST_CASE(sizes_that_overflow_are_refused_with_their_tag)
     assert_int_equal(rationed_close(&f), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(caching_merges_what_is_freed),
-        cmocka_unit_test(caching_asks_the_device_once),
-        cmocka_unit_test(caching_trims_when_the_device_is_full),
-        cmocka_unit_test(streams_do_not_share_memory),
-        cmocka_unit_test(a_scope_frees_what_it_holds),
-        cmocka_unit_test(a_full_device_names_the_tag_and_who_holds_what),
-        cmocka_unit_test(a_full_device_reports_the_whole_table),
-        cmocka_unit_test(sizes_that_overflow_are_refused_with_their_tag),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -216,12 +216,11 @@ TEST_CASE(many_operations_of_caching)
 }
 
 /* In rounds that a scope ends, as an arena is meant to be used, each until nothing more fits. */
-static void many_operations_of_arena(void **state)
+TEST_CASE(many_operations_of_arena)
 {
     static struct model m;
     struct rationed r;
     int64_t operations = 0, most = operations_each();
-    (void)state;
     rationed_open(&r, ALLOCATOR_ARENA, 64 * MIB, NULL);
     for (uint32_t round = 0; operations < most; round++) {
         struct allocator_scope scope;
@@ -274,12 +273,4 @@ TEST_CASE(caching_wastes_little)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_operations_of_basic),   cmocka_unit_test(many_operations_of_pool),
-        cmocka_unit_test(many_operations_of_caching), cmocka_unit_test(many_operations_of_arena),
-        cmocka_unit_test(caching_wastes_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -80,12 +80,4 @@ TEST_CASE(each_device_has_its_own)
     free(file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cpu_is_measured_by_what_the_process_holds),
-        cmocka_unit_test(a_process_that_is_killed_meanwhile_leaves_nothing_beside_it),
-        cmocka_unit_test(each_device_has_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

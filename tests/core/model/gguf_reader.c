@@ -2,7 +2,6 @@
 #include "tests/core/model/gguf_reader.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "core/base/half.h"
 #include "tests/cmocka.h"

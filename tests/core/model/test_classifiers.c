@@ -155,12 +155,4 @@ TEST_CASE(a_classifier_that_is_not_computed_is_refused)
     expect_refused("id2label", "{\"0\": \"a\", \"1\": 5}", "no name for \"1\"");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_and_loss_are_those_of_transformers),
-        cmocka_unit_test(classes_survive_our_config),
-        cmocka_unit_test(a_classifier_that_is_not_computed_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -541,33 +541,4 @@ TEST_CASE(an_unknown_key_has_no_value)
     assert_string_equal(value, "In th"); /* cut to the buffer, never past it */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_complete_and_consistent),
-        cmocka_unit_test(every_key_can_be_given_as_a_word),
-        cmocka_unit_test(every_key_can_be_given_in_a_file),
-        cmocka_unit_test(the_last_word_wins_and_beats_the_file),
-        cmocka_unit_test(overrides_hold_whether_the_preset_comes_before_or_after),
-        cmocka_unit_test(beta2_follows_the_optimizer_unless_given),
-        cmocka_unit_test(an_unknown_key_names_the_nearest),
-        cmocka_unit_test(a_key_in_the_wrong_section_names_the_right_one),
-        cmocka_unit_test(a_configuration_stored_before_a_key_existed_means_what_it_meant),
-        cmocka_unit_test(a_bad_value_names_what_is_accepted),
-        cmocka_unit_test(a_text_that_is_too_long_is_refused_whole),
-        cmocka_unit_test(a_word_without_a_value_says_how_it_should_look),
-        cmocka_unit_test(a_key_that_a_file_has_twice_is_refused),
-        cmocka_unit_test(a_line_that_is_no_pair_is_named_by_its_number),
-        cmocka_unit_test(a_long_line_is_read_whole_or_refused),
-        cmocka_unit_test(files_that_are_no_configuration_are_refused),
-        cmocka_unit_test(random_files_end_in_a_status_never_in_a_crash),
-        cmocka_unit_test(impossible_sizes_are_one_sentence_each),
-        cmocka_unit_test(a_trace_of_a_step_that_never_comes_is_refused),
-        cmocka_unit_test(the_effective_configuration_reads_back_equal),
-        cmocka_unit_test(texts_that_ini_would_mangle_read_back_equal),
-        cmocka_unit_test(a_damaged_stored_configuration_is_an_error),
-        cmocka_unit_test(the_help_lists_every_key),
-        cmocka_unit_test(an_unknown_key_has_no_value),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,6 +1,4 @@
 /* Each setting that has no effect gets its warning, and settings that have one get none. */
-#include <string.h>
-
 #include "core/model/config.h"
 #include "tests/cmocka.h"
 
@@ -78,11 +76,4 @@ TEST_CASE(several_are_told_of_in_one_go)
     assert_non_null(strstr(warnings[1], "data.end_token"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_setting_without_effect_is_told_of_and_no_other),
-        cmocka_unit_test(several_are_told_of_in_one_go),
-    };
-    return cmocka_run_group_tests_name("config warnings", tests, NULL, NULL);
-}
+TEST_MAIN()

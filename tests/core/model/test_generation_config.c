@@ -20,6 +20,8 @@ static int remove_folder(void **state)
     return file_remove_tree(folder, NULL) ? -1 : 0;
 }
 
+#define TEST(name) TEST_CASE_WITH(name, make_folder, remove_folder)
+
 static void put(const char *name, const char *text)
 {
     char path[200];
@@ -39,7 +41,7 @@ static void expect_template(const char *expected)
     free(text);
 }
 
-TEST_CASE(generation_config_comes_before_config)
+TEST(generation_config_comes_before_config)
 {
     struct special_tokens tokens;
     struct err err = {0};
@@ -57,7 +59,7 @@ TEST_CASE(generation_config_comes_before_config)
     assert_int_equal(tokens.eos[1], 9);
 }
 
-TEST_CASE(a_folder_without_the_files_names_no_tokens)
+TEST(a_folder_without_the_files_names_no_tokens)
 {
     struct special_tokens tokens;
     assert_int_equal(special_tokens_read(folder, &tokens, NULL), STATUS_OK);
@@ -67,7 +69,7 @@ TEST_CASE(a_folder_without_the_files_names_no_tokens)
     expect_template(NULL);
 }
 
-TEST_CASE(minus_one_is_no_token)
+TEST(minus_one_is_no_token)
 {
     struct special_tokens tokens;
     struct err err = {0};
@@ -78,7 +80,7 @@ TEST_CASE(minus_one_is_no_token)
     assert_true(tokens.eos[0] == 2 && tokens.eos[1] == 3);
 }
 
-TEST_CASE(bad_ids_are_one_sentence_each)
+TEST(bad_ids_are_one_sentence_each)
 {
     static const struct {
         const char *text, *part;
@@ -102,7 +104,7 @@ TEST_CASE(bad_ids_are_one_sentence_each)
     }
 }
 
-TEST_CASE(the_template_file_comes_before_the_tokenizers_configuration)
+TEST(the_template_file_comes_before_the_tokenizers_configuration)
 {
     put("tokenizer_config.json",
         "{\"chat_template\": \"one\", \"model_max_length\": 1000000000000000019884624838656}");
@@ -120,7 +122,7 @@ TEST_CASE(the_template_file_comes_before_the_tokenizers_configuration)
     assert_null(text);
 }
 
-TEST_CASE(texts_of_special_tokens_come_from_both_files)
+TEST(texts_of_special_tokens_come_from_both_files)
 {
     struct err err = {0};
     json_t *texts;
@@ -143,16 +145,4 @@ TEST_CASE(texts_of_special_tokens_come_from_both_files)
     assert_non_null(strstr(err.text, "tokenizer_config.json: not a JSON object"));
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(generation_config_comes_before_config),
-        TEST(a_folder_without_the_files_names_no_tokens),
-        TEST(minus_one_is_no_token),
-        TEST(bad_ids_are_one_sentence_each),
-        TEST(the_template_file_comes_before_the_tokenizers_configuration),
-        TEST(texts_of_special_tokens_come_from_both_files),
-    };
-    return cmocka_run_group_tests_name("generation_config", tests, NULL, NULL);
-}
+TEST_MAIN()

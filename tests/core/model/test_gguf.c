@@ -458,21 +458,4 @@ TEST_CASE(halves_round_to_the_nearest)
     assert_int_equal(bf16_of_float(float_of_bits(0x3f818000)), 0x3f82);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tensor_has_its_values_in_every_type),
-        cmocka_unit_test(rotary_scaling_is_written_as_llama_cpp_reads_it),
-        cmocka_unit_test(every_size_is_in_the_header),
-        cmocka_unit_test(a_matrix_whose_rows_are_no_blocks_stays_in_16_bits),
-        cmocka_unit_test(blocks_of_8_bits_have_the_scale_of_their_largest_number),
-        cmocka_unit_test(split_patterns_have_llama_cpps_names),
-        cmocka_unit_test(tokens_merges_special_tokens_and_the_chat_template_are_written),
-        cmocka_unit_test(a_pattern_without_a_name_is_refused),
-        cmocka_unit_test(a_token_outside_the_vocabulary_is_refused),
-        cmocka_unit_test(what_llama_cpp_does_not_compute_is_refused),
-        cmocka_unit_test(a_weight_that_f16_cannot_hold_is_refused_by_name),
-        cmocka_unit_test(halves_round_to_the_nearest),
-    };
-    return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -431,25 +431,4 @@ TEST_CASE(files_that_are_no_json_object_are_refused)
     assert_int_equal(hugging_face_read_config("no/such/config.json", &config, &err), STATUS_NOT_FOUND);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_reads_back_equal),
-        cmocka_unit_test(numbers_are_written_with_no_more_digits_than_they_need),
-        cmocka_unit_test(a_model_without_window_is_written_as_the_kind_that_it_is),
-        cmocka_unit_test(keys_that_others_leave_out_have_their_defaults),
-        cmocka_unit_test(both_spellings_of_the_rotary_base_are_read),
-        cmocka_unit_test(rotary_frequencies_are_those_of_transformers),
-        cmocka_unit_test(what_we_do_not_compute_is_refused),
-        cmocka_unit_test(keys_that_change_nothing_are_let_pass),
-        cmocka_unit_test(every_key_that_could_change_the_numbers_is_refused_by_name),
-        cmocka_unit_test(keys_of_one_kind_are_refused_in_another),
-        cmocka_unit_test(all_keys_that_are_not_understood_are_named_at_once),
-        cmocka_unit_test(the_window_of_each_layer_is_that_of_transformers),
-        cmocka_unit_test(biases_are_those_of_transformers),
-        cmocka_unit_test(sizes_that_a_kind_leaves_out_are_those_of_its_class),
-        cmocka_unit_test(sizes_that_are_missing_or_impossible_are_refused),
-        cmocka_unit_test(files_that_are_no_json_object_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -72,12 +72,4 @@ TEST_CASE(every_alias_leads_to_a_key)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_that_other_programs_use_suggests_the_key),
-        cmocka_unit_test(a_misspelt_key_suggests_the_nearest_and_a_strange_one_nothing),
-        cmocka_unit_test(every_alias_leads_to_a_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -223,14 +223,4 @@ TEST_CASE(a_checkout_is_written_as_it_was_read)
     free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loss_is_that_of_transformers),
-        cmocka_unit_test(greedy_text_is_that_of_transformers),
-        cmocka_unit_test(a_prompt_with_and_without_bos_continues_as_transformers_generate_does),
-        cmocka_unit_test(a_checkout_says_which_kind_and_windows_it_has),
-        cmocka_unit_test(a_checkout_is_written_as_it_was_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

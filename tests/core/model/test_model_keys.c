@@ -135,15 +135,4 @@ TEST_CASE(an_unusual_head_width_is_allowed_when_given)
     assert_int_equal(config.model.sizes.num_kv_heads, 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_unusual_head_width_is_allowed_when_given),
-        cmocka_unit_test(keys_that_no_kind_of_model_has_together_are_refused),
-        cmocka_unit_test(layers_outside_of_the_list_have_the_window),
-        cmocka_unit_test(a_window_lowers_the_flops_of_the_layers_that_have_it),
-        cmocka_unit_test(an_untied_embedding_costs_nothing_also_where_it_is_frozen),
-        cmocka_unit_test(a_size_that_a_stored_configuration_lacks_is_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -253,17 +253,4 @@ TEST_CASE(groups_go_through_files_words_and_the_stored_configuration)
     free(stored), free(second), free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ranges_say_of_every_element_what_its_group_says),
-        cmocka_unit_test(without_groups_there_are_two_ranges_matrices_and_vectors),
-        cmocka_unit_test(the_shares_add_up_to_the_model),
-        cmocka_unit_test(freezing_everything_is_refused),
-        cmocka_unit_test(muon_is_refused_for_vectors_embedding_head_and_with_other_optimizers),
-        cmocka_unit_test(a_group_without_parameters_is_refused_with_names_to_match),
-        cmocka_unit_test(what_is_no_key_of_a_group_is_refused_in_a_sentence),
-        cmocka_unit_test(groups_go_through_files_words_and_the_stored_configuration),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

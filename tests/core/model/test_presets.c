@@ -1,7 +1,5 @@
 /* The presets: their sizes are those of the table, the numbers of parameters are the published ones; how
  * the vocabulary depends on the tokenizer; and the recipe. */
-#include <stdlib.h>
-
 #include "core/model/config.h"
 #include "core/model/model.h"
 #include "tests/cmocka.h"
@@ -124,14 +122,4 @@ TEST_CASE(a_recipe_sets_what_is_not_given)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_tiny_preset_has_the_published_number_of_parameters),
-        cmocka_unit_test(a_vocabulary_that_is_not_set_follows_the_tokenizer),
-        cmocka_unit_test(a_stored_vocabulary_stays_with_a_larger_tokenizer),
-        cmocka_unit_test(every_preset_has_its_table_sizes),
-        cmocka_unit_test(a_recipe_sets_what_is_not_given),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

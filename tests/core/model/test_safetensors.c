@@ -413,26 +413,4 @@ TEST_CASE(thousands_of_mutations_never_do_harm)
     free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_reads_back_equal),
-        cmocka_unit_test(no_tensors_at_all_is_a_valid_file),
-        cmocka_unit_test(a_file_that_cannot_be_created_is_an_error),
-        cmocka_unit_test(every_truncation_of_a_good_file_is_refused),
-        cmocka_unit_test(a_header_size_that_lies_is_refused),
-        cmocka_unit_test(trailing_blanks_of_the_header_are_allowed),
-        cmocka_unit_test(entries_that_are_incomplete_or_of_the_wrong_kind_are_refused),
-        cmocka_unit_test(shapes_that_are_negative_fractional_or_overflow_are_refused),
-        cmocka_unit_test(data_offsets_outside_the_file_are_refused),
-        cmocka_unit_test(overlaps_gaps_and_uncovered_bytes_are_refused),
-        cmocka_unit_test(duplicate_keys_are_refused),
-        cmocka_unit_test(metadata_is_no_tensor),
-        cmocka_unit_test(headers_that_are_no_json_object_of_utf8_are_refused),
-        cmocka_unit_test(names_that_command_a_terminal_do_not_reach_the_message),
-        cmocka_unit_test(nesting_without_end_is_refused),
-        cmocka_unit_test(a_folder_and_a_missing_file_are_no_safetensors),
-        cmocka_unit_test(thousands_of_mutations_never_do_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

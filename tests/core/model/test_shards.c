@@ -350,19 +350,4 @@ TEST_CASE(a_tied_head_that_repeats_the_embedding_is_let_pass_and_another_is_not)
     free(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_in_shards_computes_what_transformers_computes),
-        cmocka_unit_test(an_import_joins_the_shards_and_computes_the_same),
-        cmocka_unit_test(a_copy_that_is_stopped_leaves_nothing_behind),
-        cmocka_unit_test(a_folder_without_its_weights_says_what_is_there_instead),
-        cmocka_unit_test(a_shard_is_a_plain_name_in_the_same_folder),
-        cmocka_unit_test(an_index_that_disagrees_with_its_shards_is_refused),
-        cmocka_unit_test(shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused),
-        cmocka_unit_test(an_index_that_is_none_is_refused),
-        cmocka_unit_test(tensors_of_another_shape_or_type_are_refused_before_anything_is_written),
-        cmocka_unit_test(a_tied_head_that_repeats_the_embedding_is_let_pass_and_another_is_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -48,11 +48,4 @@ TEST_CASE(of_steps_and_epochs_the_one_given_last_counts)
     assert_non_null(strstr(err.text, "profile.trace_step = 16: no such step, as train.total_steps = 16"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_stored_without_early_evaluations_and_samples_has_none_when_resumed),
-        cmocka_unit_test(of_steps_and_epochs_the_one_given_last_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

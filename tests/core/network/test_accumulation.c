@@ -60,11 +60,4 @@ TEST_CASE(accumulation_is_the_large_batch_also_where_labels_do_not_count)
     session_close(&plain);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulation_is_the_large_batch),
-        cmocka_unit_test(accumulation_is_the_large_batch_also_where_labels_do_not_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -24,13 +24,4 @@ TEST_CASE(a_cache_may_be_longer_than_a_pass)
     cached_long_sequence_agrees(NULL, PRECISION_FP32);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_model_continues_as_if_it_computed_everything_again),
-        cmocka_unit_test(sequences_of_different_length_share_their_passes),
-        cmocka_unit_test(a_slot_is_used_again_and_again),
-        cmocka_unit_test(a_cache_may_be_longer_than_a_pass),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

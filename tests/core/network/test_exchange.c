@@ -189,12 +189,4 @@ TEST_CASE(a_layer_waits_for_no_weights_of_later_ones)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_layers_gradients_go_while_the_layers_below_compute),
-        cmocka_unit_test(before_the_last_micro_batch_nothing_is_sent),
-        cmocka_unit_test(a_layer_waits_for_no_weights_of_later_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -291,13 +291,4 @@ TEST_CASE(nothing_is_computed_that_nobody_needs)
     expect_calls("*embed* *layers.* lm_head*", 0, 0, 1, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_is_frozen_the_rest_is_trained_as_ever),
-        cmocka_unit_test(what_is_frozen_has_no_gradient_and_no_moments),
-        cmocka_unit_test(in_bf16_what_is_frozen_has_no_master_copy),
-        cmocka_unit_test(nothing_is_computed_that_nobody_needs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

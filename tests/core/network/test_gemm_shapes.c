@@ -145,12 +145,4 @@ TEST_CASE(the_workspace_that_products_want_is_planned_and_lent)
     rig_close(&with), rig_close(&without);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exactly_the_products_of_a_step_are_listed),
-        cmocka_unit_test(without_training_only_the_forward_products_are_listed),
-        cmocka_unit_test(the_workspace_that_products_want_is_planned_and_lent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -331,26 +331,4 @@ TEST_CASE(a_short_sequence_after_a_long_one_is_as_if_alone)
     rig_close(&rig);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama_with_grouped_heads),
-        cmocka_unit_test(llama_with_tied_weights),
-        cmocka_unit_test(llama_with_as_many_kv_heads),
-        cmocka_unit_test(llama_with_one_kv_head_and_one_layer),
-        cmocka_unit_test(qwen2_with_biases),
-        cmocka_unit_test(qwen3_with_normed_heads),
-        cmocka_unit_test(llama_with_biases_of_attention),
-        cmocka_unit_test(llama_with_all_biases),
-        cmocka_unit_test(mistral_with_a_window),
-        cmocka_unit_test(qwen3_with_a_window_in_one_layer_and_biases),
-        cmocka_unit_test(everything_at_once_with_dropout),
-        cmocka_unit_test(dropout_at_every_site),
-        cmocka_unit_test(dropout_differs_between_steps_and_micro_batches),
-        cmocka_unit_test(two_micro_batches_add_up_to_the_large_one),
-        cmocka_unit_test(a_step_replaces_the_gradients_of_the_last_one),
-        cmocka_unit_test(logits_match_the_reference_at_every_position),
-        cmocka_unit_test(a_short_sequence_after_a_long_one_is_as_if_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -262,15 +262,4 @@ TEST_CASE(what_is_written_in_pieces_lives_from_the_first_one)
     assert_int_equal(conflicts_of(touches, 6, BUFFER_NORM), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_no_later_operation_reads_may_be_spoilt),
-        cmocka_unit_test(pieces_of_the_loss_keep_what_the_others_have_written),
-        cmocka_unit_test(spoiling_what_is_needed_is_noticed),
-        cmocka_unit_test(a_content_lives_from_its_writing_to_its_last_reading),
-        cmocka_unit_test(what_is_written_in_pieces_lives_from_the_first_one),
-        cmocka_unit_test(a_conflict_that_is_forgotten_makes_buffers_overlap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -88,11 +88,4 @@ TEST_CASE(either_gives_the_same_bits_every_time)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fused_and_plain_give_the_same_loss_and_gradients_within_rounding),
-        cmocka_unit_test(either_gives_the_same_bits_every_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

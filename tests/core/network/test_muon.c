@@ -1,7 +1,6 @@
 /* Muon: singular values of its updates, memory of its moments, and the matrices that it takes. That its steps
  * are those of PyTorch is in test_network.c. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/network/muon.h"
 #include "core/train/optimizer.h"
@@ -261,15 +260,4 @@ TEST_CASE(ranks_that_own_whole_matrices_make_the_update_of_one)
     trial_close(&one);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(updates_have_singular_values_near_one_whatever_the_size_of_the_gradient),
-        cmocka_unit_test(polar_express_is_the_published_one),
-        cmocka_unit_test(a_gradient_of_zero_changes_nothing),
-        cmocka_unit_test(a_gradient_that_is_not_finite_changes_neither_weights_nor_moments),
-        cmocka_unit_test(the_matrices_of_layers_are_last_and_have_one_moment),
-        cmocka_unit_test(ranks_that_own_whole_matrices_make_the_update_of_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

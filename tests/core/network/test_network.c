@@ -362,19 +362,16 @@ TEST_CASE(micro_batches_add_up_to_the_gradient_of_the_whole_batch)
 
 #define CASES(X) X(llama) X(llama_tied) X(qwen2) X(qwen3)
 #define TESTS(name)                                                                                          \
-    static void name##_matches_pytorch_logits_loss_and_gradients(void **state)                               \
+    TEST_CASE(name##_matches_pytorch_logits_loss_and_gradients)                                              \
     {                                                                                                        \
-        (void)state;                                                                                         \
         expect_loss_logits_and_gradients(#name);                                                             \
     }                                                                                                        \
-    static void name##_follows_pytorch_through_ten_adamw_steps(void **state)                                 \
+    TEST_CASE(name##_follows_pytorch_through_ten_adamw_steps)                                                \
     {                                                                                                        \
-        (void)state;                                                                                         \
         expect_ten_steps(#name, OPTIMIZER_ADAMW);                                                            \
     }                                                                                                        \
-    static void name##_follows_pytorch_through_ten_lion_steps(void **state)                                  \
+    TEST_CASE(name##_follows_pytorch_through_ten_lion_steps)                                                 \
     {                                                                                                        \
-        (void)state;                                                                                         \
         expect_ten_steps(#name, OPTIMIZER_LION);                                                             \
     }
 CASES(TESTS)
@@ -429,18 +426,4 @@ TEST_CASE(output_projections_may_begin_as_zero)
     model_release(&model);
 }
 
-int main(void)
-{
-#define UNITS(name)                                                                                          \
-    cmocka_unit_test(name##_matches_pytorch_logits_loss_and_gradients),                                      \
-        cmocka_unit_test(name##_follows_pytorch_through_ten_adamw_steps),                                    \
-        cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
-    const struct CMUnitTest tests[] = {
-        CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once),
-        cmocka_unit_test(output_projections_may_begin_as_zero),
-        cmocka_unit_test(parameter_groups_follow_those_of_pytorch),
-        cmocka_unit_test(muon_follows_pytorch_through_ten_steps_as_large_as_those_of_adamw),
-        cmocka_unit_test(muon_follows_pytorch_through_ten_steps_of_the_original_size),
-        cmocka_unit_test(micro_batches_add_up_to_the_gradient_of_the_whole_batch)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -121,14 +121,4 @@ TEST_CASE(with_a_window_too)
     expect_packed_is_one_by_one(&config, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_sequences_train_as_one_by_one),
-        cmocka_unit_test(with_recomputed_activations_too),
-        cmocka_unit_test(with_normed_heads_too),
-        cmocka_unit_test(with_biases_and_tied_weights_too),
-        cmocka_unit_test(with_a_window_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -76,14 +76,4 @@ TEST_CASE(whatever_the_sizes_and_stages_nothing_needed_together_overlaps)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_of_different_stages_lie_on_each_other),
-        cmocka_unit_test(buffers_of_one_stage_lie_behind_each_other),
-        cmocka_unit_test(a_gap_below_others_is_used),
-        cmocka_unit_test(none_take_nothing),
-        cmocka_unit_test(whatever_the_sizes_and_stages_nothing_needed_together_overlaps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

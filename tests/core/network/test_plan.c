@@ -561,26 +561,4 @@ TEST_CASE(a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_the
     model_release(&model);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_total_is_the_bytes_allocated_for_every_kind_of_model),
-        cmocka_unit_test(the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes),
-        cmocka_unit_test(without_a_backward_pass_all_layers_share_one_residual_stream),
-        cmocka_unit_test(the_hosts_memory_counts_only_where_the_device_computes_in_it),
-        cmocka_unit_test(all_logits_at_once_where_they_are_asked_for_or_free),
-        cmocka_unit_test(a_gpu_takes_more_rows_of_logits_at_a_time),
-        cmocka_unit_test(rows_of_logits_begin_on_lines_of_128_bytes_on_a_gpu),
-        cmocka_unit_test(the_plan_follows_the_rows_of_a_chunk),
-        cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
-        cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
-        cmocka_unit_test(a_rough_plan_has_the_same_sizes),
-        cmocka_unit_test(a_very_large_configuration_does_not_overflow),
-        cmocka_unit_test(more_than_can_be_counted_is_refused_with_the_numbers),
-        cmocka_unit_test(what_is_reserved_is_what_every_allocator_takes),
-        cmocka_unit_test(what_fits_is_the_most_that_fits),
-        cmocka_unit_test(a_device_that_refuses_leaves_nothing_allocated_and_names_the_category),
-        cmocka_unit_test(a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_the_devices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

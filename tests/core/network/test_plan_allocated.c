@@ -19,8 +19,4 @@ TEST_CASE(the_plan_of_any_configuration_is_what_is_allocated)
     assert_in_range(recomputed, 10, 50);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_plan_of_any_configuration_is_what_is_allocated)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -149,12 +149,4 @@ TEST_CASE(weights_take_four_bits_and_one_buffer_serves_all_products)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradients_are_those_of_the_dequantised_weights),
-        cmocka_unit_test(a_weight_that_is_written_in_pieces_is_quantised_as_a_whole),
-        cmocka_unit_test(weights_take_four_bits_and_one_buffer_serves_all_products),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

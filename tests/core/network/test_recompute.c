@@ -96,11 +96,4 @@ TEST_CASE(a_layer_that_saves_its_input_alone_saves_ten_times_less)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_the_same_to_the_bit),
-        cmocka_unit_test(a_layer_that_saves_its_input_alone_saves_ten_times_less),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -12,7 +12,7 @@
 static void *(*volatile get)(size_t) = malloc; /* volatile: or the compiler takes the pair away */
 
 /* A sanitizer has its own malloc family. */
-TEST_CASE(need_counting)
+static void need_counting(void)
 {
     if (!heap_counts()) skip();
 }
@@ -23,7 +23,7 @@ static void *allocate_elsewhere(void *context)
     return context;
 }
 
-static void a_thread_counts_its_own_allocations_while_it_is_watched(void **state)
+TEST_CASE(a_thread_counts_its_own_allocations_while_it_is_watched)
 {
     pthread_t thread;
     void *(*volatile get_zeroed)(size_t, size_t) = calloc;
@@ -31,7 +31,7 @@ static void a_thread_counts_its_own_allocations_while_it_is_watched(void **state
     void *(*volatile get_aligned)(size_t, size_t) = aligned_alloc;
     int (*volatile get_posix)(void **, size_t, size_t) = posix_memalign;
     void *posix = NULL;
-    need_counting(state);
+    need_counting();
     free(get(1)); /* not watched */
     int64_t before = heap_allocations();
     assert_false(heap_watch(true));
@@ -68,9 +68,9 @@ static void expect_clean(const char *const *words)
     session_close(&s);
 }
 
-static void steps_that_allocate_nothing_pass(void **state)
+TEST_CASE(steps_that_allocate_nothing_pass)
 {
-    need_counting(state);
+    need_counting();
     expect_clean(WORDS("train.threads=1", "train.dropout=0.1", "eval.every=5", "checkpoint.every=4"));
     expect_clean(WORDS("train.threads=2", "train.accumulation_steps=2", "train.optimizer=lion",
                        "train.async=false", "train.graph=on"));
@@ -112,11 +112,11 @@ static enum status run_careless(int at, bool of_device, struct err *err, int *re
     return status;
 }
 
-static void a_step_that_allocates_ends_the_run_with_a_sentence(void **state)
+TEST_CASE(a_step_that_allocates_ends_the_run_with_a_sentence)
 {
     struct err err = {0};
     int reported;
-    need_counting(state);
+    need_counting();
     assert_int_equal(run_careless(1, false, &err, &reported), STATUS_OK); /* the first may */
     assert_int_equal(reported, 5);
     assert_int_equal(run_careless(3, false, &err, &reported), STATUS_FAILED);
@@ -127,11 +127,11 @@ static void a_step_that_allocates_ends_the_run_with_a_sentence(void **state)
 }
 
 /* A CPU's memory comes from the heap, too. */
-static void a_step_that_takes_device_memory_ends_the_run_with_a_sentence(void **state)
+TEST_CASE(a_step_that_takes_device_memory_ends_the_run_with_a_sentence)
 {
     struct err err = {0};
     int reported;
-    need_counting(state);
+    need_counting();
     assert_int_equal(run_careless(1, true, &err, &reported), STATUS_OK);
     assert_int_equal(run_careless(4, true, &err, &reported), STATUS_FAILED);
     assert_string_equal(err.text,
@@ -156,9 +156,9 @@ TEST_CASE(memory_of_every_kind_counts_for_the_device)
     be->device_close(device);
 }
 
-static void a_traced_step_may_use_the_heap(void **state)
+TEST_CASE(a_traced_step_may_use_the_heap)
 {
-    need_counting(state);
+    need_counting();
     expect_clean(WORDS("profile.trace_step=3", "profile.every=0"));
 }
 
@@ -166,13 +166,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     counted_start(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_counts_its_own_allocations_while_it_is_watched),
-        cmocka_unit_test(steps_that_allocate_nothing_pass),
-        cmocka_unit_test(a_step_that_allocates_ends_the_run_with_a_sentence),
-        cmocka_unit_test(a_step_that_takes_device_memory_ends_the_run_with_a_sentence),
-        cmocka_unit_test(memory_of_every_kind_counts_for_the_device),
-        cmocka_unit_test(a_traced_step_may_use_the_heap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

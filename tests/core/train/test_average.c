@@ -138,14 +138,4 @@ TEST_CASE(before_the_first_update_the_average_is_the_weights)
     session_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_average_is_that_of_the_weights_after_each_update),
-        cmocka_unit_test(the_average_is_evaluated_beside_the_weights),
-        cmocka_unit_test(a_resumed_run_begins_to_average_with_its_weights),
-        cmocka_unit_test(a_fork_from_weights_alone_begins_a_new_average),
-        cmocka_unit_test(before_the_first_update_the_average_is_the_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -399,20 +399,4 @@ TEST_CASE(numbers_that_are_not_finite_are_reported_and_measure_nothing)
     close_trial(&t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_texts_have_the_loss_and_gradient_of_texts_alone),
-        cmocka_unit_test(the_loss_is_that_of_the_logits_by_the_weights_of_the_classes),
-        cmocka_unit_test(the_gradient_agrees_with_central_differences),
-        cmocka_unit_test(training_learns_the_labels_and_measures_every_class),
-        cmocka_unit_test(a_key_that_cannot_be_is_refused_with_what_can),
-        cmocka_unit_test(a_metric_may_be_the_score_of_one_class),
-        cmocka_unit_test(attention_costs_what_the_texts_in_a_row_do),
-        cmocka_unit_test(pooling_and_class_weights_change_the_loss),
-        cmocka_unit_test(an_evaluation_does_not_depend_on_how_texts_are_packed),
-        cmocka_unit_test(the_best_is_the_highest_value_of_the_metric),
-        cmocka_unit_test(numbers_that_are_not_finite_are_reported_and_measure_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

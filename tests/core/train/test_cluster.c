@@ -1,6 +1,5 @@
 /* The estimate of a step on many GPUs: against published runs, and against what its formulas say. */
 #include <math.h>
-#include <string.h>
 
 #include "core/train/cluster.h"
 #include "tests/cmocka.h"
@@ -208,16 +207,4 @@ TEST_CASE(a_model_that_is_too_large_does_not_fit)
     model_release(&e.model);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_steps_are_met_within_a_quarter),
-        cmocka_unit_test(ranks_send_what_rings_send),
-        cmocka_unit_test(what_a_pass_hides_costs_no_time),
-        cmocka_unit_test(memory_is_the_plan_of_a_rank),
-        cmocka_unit_test(operations_add_up_to_the_step),
-        cmocka_unit_test(the_busiest_gpu_decides),
-        cmocka_unit_test(a_model_that_is_too_large_does_not_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,8 +1,5 @@
 /* Training and decoding on the CPU in bf16. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kernels/device/cpu.h"
 #include "tests/cmocka.h"
@@ -46,29 +43,25 @@ static void expect_almost_the_same_curve(const char *const *words)
     session_close(&wide), session_close(&less);
 }
 
-static void a_llama_learns_almost_as_in_fp32(void **state)
+TEST_CASE(a_llama_learns_almost_as_in_fp32)
 {
-    (void)state;
     expect_almost_the_same_curve(WORDS("train.total_steps=10", "train.threads=2", "eval.every=5"));
 }
 
-static void a_qwen_with_everything_does_too(void **state)
+TEST_CASE(a_qwen_with_everything_does_too)
 {
-    (void)state;
     expect_almost_the_same_curve(WORDS(
         "train.total_steps=10", "train.optimizer=lion", "train.learning_rate=0.003", "model.qk_norm=true",
         "model.qkv_bias=true", "model.tie_weights=true", "train.accumulation_steps=2", "train.seq_len=17"));
 }
 
-static void muon_does_too(void **state)
+TEST_CASE(muon_does_too)
 {
-    (void)state;
     expect_almost_the_same_curve(WORDS("train.total_steps=10", "train.optimizer=muon", "model.qk_norm=true"));
 }
 
-static void adapters_do_too(void **state)
+TEST_CASE(adapters_do_too)
 {
-    (void)state;
     static const char *const stored[] = {"lora.base=auto", "lora.base=nf4"};
     struct session base;
     char from[4200];
@@ -81,9 +74,8 @@ static void adapters_do_too(void **state)
 }
 
 /* Activations that are computed again, and a stop with a resume in between, change no bit. */
-static void recomputing_and_resuming_change_no_bit(void **state)
+TEST_CASE(recomputing_and_resuming_change_no_bit)
 {
-    (void)state;
     static const char *const optimizers[] = {"train.optimizer=adamw", "train.optimizer=muon"};
     for (int i = 0; i < 2; i++) {
         struct session whole, again, parts;
@@ -107,9 +99,8 @@ static void recomputing_and_resuming_change_no_bit(void **state)
 
 /* The averages that are evaluated lie in the buffer of the gradients, whose gaps (model.h) are added to the
  * gradients' norm: after 50 values of a norm come 14 of a gap. */
-static void evaluating_averages_changes_no_bit(void **state)
+TEST_CASE(evaluating_averages_changes_no_bit)
 {
-    (void)state;
     struct session plain, evaluated;
 #define ODD                                                                                                  \
     "model.hidden_dim=50", "model.num_heads=5", "model.num_kv_heads=5", "model.head_dim=10",                 \
@@ -125,25 +116,12 @@ static void evaluating_averages_changes_no_bit(void **state)
     session_close(&plain), session_close(&evaluated);
 }
 
-static void cached_logits_agree(void **state)
+TEST_CASE(cached_logits_agree)
 {
-    (void)state;
     for (int kind = 0; kind < CACHED_KINDS; kind++)
         cached_mixture_agrees(cpu_backend(), PRECISION_BF16, kind);
     cached_long_sequence_agrees(cpu_backend(), PRECISION_BF16);
     cached_decoding_agrees(cpu_backend(), PRECISION_BF16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_llama_learns_almost_as_in_fp32),
-        cmocka_unit_test(a_qwen_with_everything_does_too),
-        cmocka_unit_test(muon_does_too),
-        cmocka_unit_test(adapters_do_too),
-        cmocka_unit_test(recomputing_and_resuming_change_no_bit),
-        cmocka_unit_test(evaluating_averages_changes_no_bit),
-        cmocka_unit_test(cached_logits_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

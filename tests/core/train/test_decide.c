@@ -227,22 +227,4 @@ TEST_CASE(an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop)
     expect(f, ACTION_EVALUATE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(with_nothing_due_the_next_step_follows_once_the_observer_was_asked),
-        cmocka_unit_test(due_and_ordered_things_wait_for_the_steps_under_way),
-        cmocka_unit_test(trouble_comes_before_all_but_a_failure),
-        cmocka_unit_test(what_is_held_out_is_evaluated_before_the_run_is_finished),
-        cmocka_unit_test(the_last_checkpoint_is_of_weights_without_doubt_or_that_an_evaluation_clears),
-        cmocka_unit_test(things_due_come_in_their_order_and_before_orders),
-        cmocka_unit_test(doubtful_weights_are_not_saved_and_a_checkpoint_not_twice),
-        cmocka_unit_test(the_run_ends_for_the_first_reason_there_is),
-        cmocka_unit_test(only_a_failing_device_is_replaced_and_only_where_there_is_another),
-        cmocka_unit_test(what_is_due_follows_from_the_configuration_and_the_step),
-        cmocka_unit_test(early_ones_come_often_at_first_and_up_to_half_of_every),
-        cmocka_unit_test(a_sample_is_the_first_thing_to_be_seen),
-        cmocka_unit_test(an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

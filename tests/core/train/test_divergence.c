@@ -387,24 +387,4 @@ TEST_CASE(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
-        cmocka_unit_test(a_run_set_to_stop_at_the_first_non_finite_number_continues_from_before),
-        cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_continues_from_before_it),
-        cmocka_unit_test(weights_that_are_not_finite_are_never_a_checkpoint),
-        cmocka_unit_test(weights_that_are_not_finite_write_no_sample),
-        cmocka_unit_test(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written),
-        cmocka_unit_test(a_skipped_update_delays_a_checkpoint_and_costs_none),
-        cmocka_unit_test(a_run_whose_last_step_is_skipped_saves_what_validation_clears),
-        cmocka_unit_test(weights_that_an_evaluation_doubts_are_not_saved_where_the_run_stops_for_it),
-        cmocka_unit_test(a_hundred_skipped_updates_in_a_row_end_the_run),
-        cmocka_unit_test(ninety_nine_skipped_updates_do_not),
-        cmocka_unit_test(one_good_update_starts_the_count_anew),
-        cmocka_unit_test(the_count_of_skipped_updates_survives_a_resume),
-        cmocka_unit_test(a_run_that_diverges_in_its_first_steps_is_reported),
-        cmocka_unit_test(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -61,11 +61,4 @@ TEST_CASE(early_evaluations_and_samples_change_no_step_and_use_up_no_patience)
     session_close(&late);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(early_ones_are_counted_as_they_come),
-        cmocka_unit_test(early_evaluations_and_samples_change_no_step_and_use_up_no_patience),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

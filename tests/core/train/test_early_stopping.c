@@ -112,17 +112,4 @@ TEST_CASE(patience_zero_keeps_the_history_and_never_stops)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_evaluation_is_the_best_so_far),
-        cmocka_unit_test(stops_when_the_patience_is_used_up_and_not_before),
-        cmocka_unit_test(an_improvement_gives_the_patience_back),
-        cmocka_unit_test(min_delta_counts_for_patience_and_drift_does_not_creep),
-        cmocka_unit_test(an_ordered_evaluation_may_be_the_best_and_leaves_the_patience),
-        cmocka_unit_test(equal_is_not_better),
-        cmocka_unit_test(nan_and_infinity_never_improve),
-        cmocka_unit_test(patience_zero_keeps_the_history_and_never_stops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

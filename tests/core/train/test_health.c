@@ -247,10 +247,8 @@ TEST_CASE(a_row_of_non_finite_steps_is_one_incident)
     assert_non_null(strstr(p.reported[1].text, "step 100: the loss is not finite"));
 }
 
-static void
-a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_cause(void **state)
+TEST_CASE(a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_cause)
 {
-    (void)state;
     struct health health;
     struct loss_level level = {0};
     struct health_event event;
@@ -355,28 +353,4 @@ TEST_CASE(an_evaluation_that_is_not_finite_is_an_event_and_may_end_the_run)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_that_goes_well_is_left_alone),
-        cmocka_unit_test(one_step_of_high_loss_is_a_spike_and_reported_once),
-        cmocka_unit_test(a_spike_that_takes_twenty_steps_is_one_incident_and_the_next_another),
-        cmocka_unit_test(a_loss_that_stays_up_is_reported_once_and_becomes_what_is_usual),
-        cmocka_unit_test(a_loss_that_stands_still_is_a_plateau_from_where_it_stood),
-        cmocka_unit_test(a_plateau_that_ends_may_be_followed_by_another),
-        cmocka_unit_test(a_slow_noisy_fall_is_reported_once_and_in_four_digits),
-        cmocka_unit_test(a_machine_that_becomes_slow_is_reported_from_when),
-        cmocka_unit_test(a_machine_that_is_slow_with_breaks_is_one_incident),
-        cmocka_unit_test(a_machine_that_is_less_slow_than_the_limit_is_left_alone),
-        cmocka_unit_test(short_steps_that_are_slow_for_a_moment_are_no_incident),
-        cmocka_unit_test(waiting_for_batches_is_reported_from_when_and_how_much),
-        cmocka_unit_test(a_row_of_non_finite_steps_is_one_incident),
-        cmocka_unit_test(
-            a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_cause),
-        cmocka_unit_test(what_is_switched_off_says_nothing),
-        cmocka_unit_test(training_that_goes_well_reports_no_event),
-        cmocka_unit_test(a_learning_rate_that_breaks_training_is_reported),
-        cmocka_unit_test(an_evaluation_that_is_not_finite_is_an_event_and_may_end_the_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

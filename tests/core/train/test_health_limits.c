@@ -504,37 +504,4 @@ TEST_CASE(seconds_of_waiting_that_is_over_do_not_count_for_the_next)
     expect_events(&p, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sixteen_finite_steps_end_an_incident_and_fifteen_do_not),
-        cmocka_unit_test(what_ends_the_run_is_an_error_that_says_so),
-        cmocka_unit_test(a_spike_is_judged_once_thirty_two_losses_are_known),
-        cmocka_unit_test(a_deviation_is_at_least_a_hundredth_of_the_median),
-        cmocka_unit_test(a_deviation_is_that_of_a_gaussian_with_the_same_median_deviation),
-        cmocka_unit_test(only_the_last_sixty_four_losses_count),
-        cmocka_unit_test(eight_calm_steps_end_a_spike_and_seven_do_not),
-        cmocka_unit_test(spikes_that_end_do_not_add_up_to_a_new_level),
-        cmocka_unit_test(after_sixty_four_steps_a_spike_is_the_new_level),
-        cmocka_unit_test(a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_second_step_on),
-        cmocka_unit_test(divergence_is_over_after_eight_sound_steps_and_no_spike_next_to_a_spike),
-        cmocka_unit_test(a_plateau_is_judged_once_all_groups_are_known),
-        cmocka_unit_test(a_fall_by_less_than_the_share_and_the_noise_is_a_plateau),
-        cmocka_unit_test(a_plateau_is_reported_with_its_first_step_and_both_losses),
-        cmocka_unit_test(a_plateau_ends_with_a_fall_by_four_times_the_share_for_eight_groups),
-        cmocka_unit_test(a_slow_fall_ends_a_plateau_only_above_twice_its_noise),
-        cmocka_unit_test(a_slow_machine_is_reported_after_five_seconds_with_the_step_it_began_at),
-        cmocka_unit_test(after_eight_steps_the_next_sixty_four_are_what_is_usual),
-        cmocka_unit_test(a_drop_is_reported_above_the_share_and_left_alone_below),
-        cmocka_unit_test(moments_below_the_limit_do_not_add_up),
-        cmocka_unit_test(thirty_two_steps_within_half_of_the_share_end_an_incident),
-        cmocka_unit_test(after_two_hundred_and_fifty_six_steps_a_speed_is_the_usual_one),
-        cmocka_unit_test(what_is_usual_follows_a_machine_that_slows_down_little_by_little),
-        cmocka_unit_test(what_is_usual_stands_still_in_an_incident),
-        cmocka_unit_test(waiting_is_judged_over_thirty_two_steps_and_reported_after_five_seconds),
-        cmocka_unit_test(waiting_for_the_share_is_left_alone_and_for_more_is_reported),
-        cmocka_unit_test(an_incident_of_waiting_ends_at_half_of_the_share),
-        cmocka_unit_test(seconds_of_waiting_that_is_over_do_not_count_for_the_next),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -103,10 +103,4 @@ TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
     json_decref(fixture);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_conversations_have_the_loss_that_transformers_computes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -456,12 +456,4 @@ TEST_CASE(a_key_changes_what_it_says_and_nothing_else)
     assert_true(all);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_keys_give_the_same_run),
-        cmocka_unit_test(every_key_has_a_row),
-        cmocka_unit_test(a_key_changes_what_it_says_and_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

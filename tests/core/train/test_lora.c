@@ -302,14 +302,4 @@ TEST_CASE(with_dropout_gradients_are_those_of_the_dropped_loss)
     close_adapted(&kept), close_adapted(&a), close_adapted(&again);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_logits_and_gradients_are_those_of_peft),
-        cmocka_unit_test(ten_steps_of_adamw_end_where_those_of_peft_end),
-        cmocka_unit_test(the_base_has_no_gradient_no_moment_and_no_weight_product),
-        cmocka_unit_test(fresh_adapters_change_nothing_and_are_a_function_of_the_seed),
-        cmocka_unit_test(with_dropout_gradients_are_those_of_the_dropped_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

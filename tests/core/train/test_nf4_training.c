@@ -242,15 +242,4 @@ TEST_CASE(a_base_that_the_device_does_not_compute_with_is_refused)
     assert_int_equal(storage_check(&narrow, &err), STATUS_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradients_are_those_of_bitsandbytes_and_peft),
-        cmocka_unit_test(a_run_beside_nf4_resumes_bit_for_bit),
-        cmocka_unit_test(bases_differ_a_little),
-        cmocka_unit_test(a_checkpoint_holds_no_base),
-        cmocka_unit_test(only_projections_are_in_four_bits),
-        cmocka_unit_test(a_base_that_the_device_does_not_compute_with_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -95,14 +95,4 @@ TEST_CASE(all_slow_ranks_are_named_one_after_the_other)
     paces_close(&w.paces);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_has_the_means_since_the_last_one),
-        cmocka_unit_test(a_slow_rank_is_named_once_when_it_lasts),
-        cmocka_unit_test(one_slow_report_is_no_news),
-        cmocka_unit_test(of_two_ranks_the_slower_one_is_named),
-        cmocka_unit_test(all_slow_ranks_are_named_one_after_the_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -294,19 +294,4 @@ TEST_CASE(none_is_harmless)
     profiler_close(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_operation_takes_until_the_next_mark),
-        cmocka_unit_test(rows_add_up_to_the_step_each_operation_once),
-        cmocka_unit_test(after_the_warm_up_one_step_in_n_is_profiled),
-        cmocka_unit_test(a_step_that_is_wished_for_is_profiled_whenever_it_comes),
-        cmocka_unit_test(a_phase_and_its_operations_are_ranges),
-        cmocka_unit_test(a_device_that_is_behind_is_not_waited_for),
-        cmocka_unit_test(a_step_that_failed_has_no_rows),
-        cmocka_unit_test(what_there_is_no_room_for_is_unattributed),
-        cmocka_unit_test(all_events_are_opened_with_the_profiler),
-        cmocka_unit_test(none_is_harmless),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

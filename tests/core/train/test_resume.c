@@ -475,33 +475,4 @@ TEST_CASE(another_corpus_is_refused)
     session_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_corpus_is_refused),
-        cmocka_unit_test(epochs_are_evaluated_where_the_uninterrupted_run_has_them),
-        cmocka_unit_test(a_run_with_frozen_parameters_resumes_bit_for_bit),
-        cmocka_unit_test(a_run_on_packed_documents_resumes_bit_for_bit),
-        cmocka_unit_test(moments_of_what_is_thawed_begin_at_zero_and_it_is_said),
-        cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
-        cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
-        cmocka_unit_test(an_adamw_run_with_moments_in_8_bits_resumes_bit_for_bit),
-        cmocka_unit_test(a_lion_run_with_moments_in_8_bits_resumes_bit_for_bit),
-        cmocka_unit_test(a_run_goes_on_with_moments_in_8_bits_and_back),
-        cmocka_unit_test(a_muon_run_resumes_bit_for_bit_after_a_request),
-        cmocka_unit_test(a_run_that_averages_its_weights_resumes_bit_for_bit),
-        cmocka_unit_test(a_run_whose_batch_grows_and_whose_rate_decays_last_resumes_bit_for_bit),
-        cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),
-        cmocka_unit_test(a_run_on_several_threads_resumes_bit_for_bit),
-        cmocka_unit_test(a_long_step_is_given_up_between_micro_batches_and_made_again),
-        cmocka_unit_test(an_interrupted_run_can_be_interrupted_again),
-        cmocka_unit_test(the_factor_of_the_learning_rate_survives_a_resume),
-        cmocka_unit_test(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience),
-        cmocka_unit_test(resuming_takes_the_new_min_delta),
-        cmocka_unit_test(resuming_with_another_instruction_set_says_that_digits_may_differ),
-        cmocka_unit_test(a_run_with_a_skipped_update_resumes_bit_for_bit),
-        cmocka_unit_test(a_finished_run_has_nothing_left_to_resume),
-        cmocka_unit_test(the_same_seed_gives_the_same_run_and_another_one_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

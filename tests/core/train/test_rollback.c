@@ -561,30 +561,4 @@ TEST_CASE(a_rollback_needs_moments_and_an_action_on_spikes_a_limit)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_default_a_spike_is_reported_and_trained_on),
-        cmocka_unit_test(a_skipped_spike_leaves_weights_and_moments_as_they_were),
-        cmocka_unit_test(a_batch_in_parts_is_skipped_as_a_whole),
-        cmocka_unit_test(no_more_than_64_spikes_in_a_row_are_skipped),
-        cmocka_unit_test(a_run_resumed_just_before_the_spike_skips_it_too),
-        cmocka_unit_test(a_skipped_spike_costs_no_checkpoint),
-        cmocka_unit_test(a_rollback_leaves_the_batches_since_the_checkpoint_out),
-        cmocka_unit_test(a_rollback_behind_all_evaluations_leaves_no_history),
-        cmocka_unit_test(each_rollback_cuts_the_rate_and_equal_runs_give_equal_rows),
-        cmocka_unit_test(a_run_killed_anywhere_around_a_rollback_ends_with_the_same_bits),
-        cmocka_unit_test(the_checkpoint_of_the_step_in_trouble_is_set_aside),
-        cmocka_unit_test(without_a_checkpoint_training_begins_again_behind_the_trouble),
-        cmocka_unit_test(with_damaged_checkpoints_alone_it_does_too),
-        cmocka_unit_test(a_resumed_fine_tuning_begins_again_with_the_weights_of_its_base),
-        cmocka_unit_test(a_number_that_is_not_finite_is_rolled_back),
-        cmocka_unit_test(an_evaluation_that_is_not_finite_leaves_out_the_batches_before_it),
-        cmocka_unit_test(after_so_many_rollbacks_in_a_row_the_run_gives_up),
-        cmocka_unit_test(rollbacks_to_the_same_weights_come_to_an_end),
-        cmocka_unit_test(a_rate_that_explodes_is_cut_until_training_goes_on),
-        cmocka_unit_test(adapters_go_back_to_theirs),
-        cmocka_unit_test(a_rollback_needs_moments_and_an_action_on_spikes_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

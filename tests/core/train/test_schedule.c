@@ -129,21 +129,4 @@ TEST_CASE(every_value_is_finite_positive_and_at_most_the_peak)
                 }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constant_ignores_the_warmup),
-        cmocka_unit_test(warmup_rises_in_equal_steps_and_reaches_the_peak_in_its_last_one),
-        cmocka_unit_test(warmup_constant_stays_at_the_peak),
-        cmocka_unit_test(cosine_falls_from_the_peak_through_the_middle_to_the_floor),
-        cmocka_unit_test(linear_falls_in_equal_steps),
-        cmocka_unit_test(inverse_sqrt_peaks_at_the_end_of_the_warmup),
-        cmocka_unit_test(wsd_stays_at_the_peak_and_falls_in_its_last_steps),
-        cmocka_unit_test(rising_multiplies_the_rate_by_the_same_factor_up_to_the_peak_in_its_last_step),
-        cmocka_unit_test(without_warmup_the_first_step_is_at_the_peak),
-        cmocka_unit_test(a_run_inside_its_warmup_never_reaches_the_peak),
-        cmocka_unit_test(after_the_last_step_the_value_of_the_end_stays),
-        cmocka_unit_test(every_value_is_finite_positive_and_at_most_the_peak),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

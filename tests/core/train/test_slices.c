@@ -275,16 +275,4 @@ TEST_CASE(a_part_that_cannot_be_written_is_reported)
     free(gone);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_cover_everything_once),
-        cmocka_unit_test(a_slice_takes_its_part_of_the_memory),
-        cmocka_unit_test(ranks_that_update_their_slices_make_the_step_of_one),
-        cmocka_unit_test(ranks_with_moments_in_8_bits_make_the_step_of_one),
-        cmocka_unit_test(a_checkpoint_that_ranks_write_is_that_of_one),
-        cmocka_unit_test(any_number_of_ranks_loads_it),
-        cmocka_unit_test(a_part_that_cannot_be_written_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

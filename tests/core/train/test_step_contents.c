@@ -289,18 +289,4 @@ TEST_CASE(a_sample_has_as_many_tokens_as_asked_for)
     assert_int_equal(strlen(samples[0]), 40);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_micro_batch_of_every_step_has_a_dropout_mask_of_its_own),
-        cmocka_unit_test(a_batch_that_grows_takes_the_sequences_in_order),
-        cmocka_unit_test(losses_are_means_over_the_labels_that_count),
-        cmocka_unit_test(eval_batches_is_how_many_are_evaluated_and_zero_is_all),
-        cmocka_unit_test(a_step_under_way_changes_no_evaluation_sample_or_checkpoint),
-        cmocka_unit_test(samples_are_drawn_anew_at_every_step_but_for_the_likeliest_tokens),
-        cmocka_unit_test(a_sample_has_as_many_tokens_as_asked_for),
-        cmocka_unit_test(an_order_waits_for_the_steps_that_were_queued_before_it),
-        cmocka_unit_test(a_step_may_have_two_events),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

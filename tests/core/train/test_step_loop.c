@@ -230,13 +230,5 @@ TEST_CASE(evaluations_and_orders_between_steps_allocate_nothing)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_count_sees_every_way_to_allocate),
-        cmocka_unit_test(adamw_steps_allocate_nothing),
-        cmocka_unit_test(lion_steps_on_two_threads_allocate_nothing),
-        cmocka_unit_test(on_one_thread_only_the_openmp_library_allocates),
-        cmocka_unit_test(steps_of_a_larger_model_allocate_nothing),
-        cmocka_unit_test(evaluations_and_orders_between_steps_allocate_nothing),
-    };
-    return cmocka_run_group_tests(tests, start_counting, NULL);
+    return TEST_RUN(start_counting, NULL);
 }

@@ -299,20 +299,4 @@ TEST_CASE(ranks_are_processes_and_collectives_say_how_long_they_wait)
     free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_lie_in_layers_in_phases_in_the_step),
-        cmocka_unit_test(ranks_are_processes_and_collectives_say_how_long_they_wait),
-        cmocka_unit_test(times_that_round_against_each_other_still_nest),
-        cmocka_unit_test(what_the_device_saw_is_a_thread_a_stream),
-        cmocka_unit_test(a_file_that_cannot_be_written_is_an_error_that_names_it),
-        cmocka_unit_test(the_step_of_the_configuration_is_traced_and_computes_the_same),
-        cmocka_unit_test(a_resumed_run_keeps_the_trace_of_its_first_life),
-        cmocka_unit_test(an_order_traces_the_next_step_and_is_answered_with_it),
-        cmocka_unit_test(an_order_in_a_pause_waits_for_the_step_after_it),
-        cmocka_unit_test(an_order_after_which_no_step_comes_says_so),
-        cmocka_unit_test(a_trace_that_cannot_be_written_does_not_end_the_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

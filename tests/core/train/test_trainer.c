@@ -533,35 +533,4 @@ TEST_CASE(validation_tokens_are_never_trained_on)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_repeating_text_is_learned),
-        cmocka_unit_test(every_step_leaves_a_complete_record),
-        cmocka_unit_test(epochs_end_with_an_evaluation),
-        cmocka_unit_test(the_same_batches_are_evaluated_every_time),
-        cmocka_unit_test(without_validation_tokens_nothing_is_evaluated),
-        cmocka_unit_test(without_a_folder_for_checkpoints_only_the_steps_count),
-        cmocka_unit_test(samples_continue_the_prompt_and_checkpoints_come_when_due),
-        cmocka_unit_test(orders_take_effect_at_the_step_they_were_given),
-        cmocka_unit_test(a_pause_holds_the_run_until_it_is_continued),
-        cmocka_unit_test(a_paused_run_can_be_stopped),
-        cmocka_unit_test(a_factor_that_is_no_number_from_zero_up_is_refused),
-        cmocka_unit_test(early_stopping_ends_a_run_that_learns_nothing),
-        cmocka_unit_test(an_ordered_evaluation_uses_up_no_patience),
-        cmocka_unit_test(an_ordered_evaluation_that_is_the_best_keeps_its_weights),
-        cmocka_unit_test(the_best_weights_survive_later_checkpoints),
-        cmocka_unit_test(a_plan_larger_than_the_memory_is_refused_beforehand),
-        cmocka_unit_test(asking_for_the_same_evaluation_again_costs_no_patience),
-        cmocka_unit_test(a_vocabulary_smaller_than_the_tokenizers_is_refused),
-        cmocka_unit_test(a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the_file),
-        cmocka_unit_test(a_corpus_shorter_than_a_sequence_is_refused),
-        cmocka_unit_test(a_split_whose_labels_are_all_padding_is_refused),
-        cmocka_unit_test(the_shortest_corpus_trains),
-        cmocka_unit_test(without_a_tokenizer_it_trains_and_says_why_it_does_not_sample),
-        cmocka_unit_test(a_checkpoint_that_cannot_be_written_does_not_stop_training),
-        cmocka_unit_test(resuming_with_another_model_is_refused),
-        cmocka_unit_test(validation_tokens_are_never_trained_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -126,14 +126,4 @@ TEST_CASE(warming_up_gives_its_memory_back_on_every_way_out)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_reported_also_where_nothing_else_is_due),
-        cmocka_unit_test(what_the_device_has_given_is_reported_before_the_first_step),
-        cmocka_unit_test(memory_that_others_hold_is_left_to_who_reserves),
-        cmocka_unit_test(more_than_the_device_has_fails_at_once),
-        cmocka_unit_test(warming_up_gives_its_memory_back_on_every_way_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

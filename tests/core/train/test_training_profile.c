@@ -181,16 +181,4 @@ TEST_CASE(evaluations_and_samples_are_not_in_the_profile)
     session_close(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_add_up_to_the_time_of_the_step),
-        cmocka_unit_test(warm_up_is_left_out_and_then_one_step_in_n_is_taken),
-        cmocka_unit_test(an_accumulated_step_calls_an_operation_once_a_micro_batch),
-        cmocka_unit_test(what_is_computed_again_is_a_phase_of_its_own),
-        cmocka_unit_test(with_everything_on_there_is_room_for_every_operation),
-        cmocka_unit_test(training_is_the_same_to_the_bit_with_and_without),
-        cmocka_unit_test(evaluations_and_samples_are_not_in_the_profile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,9 +1,6 @@
 /* See exchange_fixture.h. */
 #include "tests/runs/exchange/exchange_fixture.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
 #include "tests/cmocka.h"

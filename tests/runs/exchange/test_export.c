@@ -3,23 +3,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/annotation.h"
 #include "runs/exchange/export.h"
 #include "runs/order.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 /* A CSV file in memory: fields are strings, NULL where empty and unquoted. */
@@ -125,9 +117,8 @@ static void number_is(const char *text, double want, bool absent)
     if (isinf(want)) assert_string_equal(text, want < 0 ? "-inf" : "inf");
 }
 
-static void steps_come_back_exactly(void **state)
+TEST_CASE(steps_come_back_exactly)
 {
-    (void)state;
     enum { STEPS = 3000 };
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
@@ -175,9 +166,8 @@ static void steps_come_back_exactly(void **state)
     free(want);
 }
 
-static void texts_come_back_exactly(void **state)
+TEST_CASE(texts_come_back_exactly)
 {
-    (void)state;
     static const char *const texts[] = {"plain",
                                         "",
                                         "a,b",
@@ -220,9 +210,8 @@ static void texts_come_back_exactly(void **state)
     free(big);
 }
 
-static void every_table_has_its_columns_and_absent_is_empty(void **state)
+TEST_CASE(every_table_has_its_columns_and_absent_is_empty)
 {
-    (void)state;
     static const char *const headers[TABLE_CSV_COUNT] = {
         "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu,"
         "perplexity",
@@ -340,9 +329,8 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     store_close(store);
 }
 
-static void segments_stay_apart_and_in_order(void **state)
+TEST_CASE(segments_stay_apart_and_in_order)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("segments", home, sizeof home);
@@ -368,9 +356,8 @@ static void segments_stay_apart_and_in_order(void **state)
     store_close(store);
 }
 
-static void a_file_is_replaced_whole_or_not_at_all(void **state)
+TEST_CASE(a_file_is_replaced_whole_or_not_at_all)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("file", home, sizeof home);
@@ -405,9 +392,8 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     store_close(store);
 }
 
-static void a_dash_is_standard_output(void **state)
+TEST_CASE(a_dash_is_standard_output)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("dash", home, sizeof home);
@@ -433,15 +419,4 @@ static void a_dash_is_standard_output(void **state)
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_come_back_exactly),
-        cmocka_unit_test(texts_come_back_exactly),
-        cmocka_unit_test(every_table_has_its_columns_and_absent_is_empty),
-        cmocka_unit_test(segments_stay_apart_and_in_order),
-        cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
-        cmocka_unit_test(a_dash_is_standard_output),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

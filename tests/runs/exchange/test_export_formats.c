@@ -1,21 +1,13 @@
 /* Exports for other tools: the long table, TensorBoard's scalars, the JSON document. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include <jansson.h>
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 static const struct metric_choice everything = {true, true, NULL};
@@ -103,9 +95,8 @@ static void values_of(const char *text, const char *run, const char *metric, cha
     }
 }
 
-static void a_long_table_holds_each_step_once_as_the_newest_segment_has_it(void **state)
+TEST_CASE(a_long_table_holds_each_step_once_as_the_newest_segment_has_it)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], other[RUN_ID_MAX], values[400];
     store_fixture_home("long", home, sizeof home);
     make_resumed_run(home, "twice", id);
@@ -135,9 +126,8 @@ static void a_long_table_holds_each_step_once_as_the_newest_segment_has_it(void 
     store_close(store);
 }
 
-static void an_evaluation_of_what_a_resume_went_on_from_is_kept(void **state)
+TEST_CASE(an_evaluation_of_what_a_resume_went_on_from_is_kept)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], values[100];
     struct err err = {0};
     store_fixture_home("kept", home, sizeof home);
@@ -165,9 +155,8 @@ static void an_evaluation_of_what_a_resume_went_on_from_is_kept(void **state)
     store_close(store);
 }
 
-static void tables_of_steps_and_of_evals_can_be_had_alone(void **state)
+TEST_CASE(tables_of_steps_and_of_evals_can_be_had_alone)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
     struct err err = {0};
     store_fixture_home("choice", home, sizeof home);
@@ -192,9 +181,8 @@ static void tables_of_steps_and_of_evals_can_be_had_alone(void **state)
     store_close(store);
 }
 
-static void tensorboard_gets_a_file_a_metric_with_its_own_columns(void **state)
+TEST_CASE(tensorboard_gets_a_file_a_metric_with_its_own_columns)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 32];
     struct err err = {0};
     const char **written;
@@ -252,9 +240,8 @@ static json_t *member(json_t *object, const char *name)
     return value;
 }
 
-static void a_json_document_holds_the_whole_run(void **state)
+TEST_CASE(a_json_document_holds_the_whole_run)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], sql[600];
     json_error_t error;
     store_fixture_home("json", home, sizeof home);
@@ -340,9 +327,8 @@ static void a_json_document_holds_the_whole_run(void **state)
     store_close(store);
 }
 
-static void a_run_without_a_step_is_a_document_too(void **state)
+TEST_CASE(a_run_without_a_step_is_a_document_too)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     json_error_t error;
     store_fixture_home("json-empty", home, sizeof home);
@@ -366,15 +352,4 @@ static void a_run_without_a_step_is_a_document_too(void **state)
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_long_table_holds_each_step_once_as_the_newest_segment_has_it),
-        cmocka_unit_test(an_evaluation_of_what_a_resume_went_on_from_is_kept),
-        cmocka_unit_test(tables_of_steps_and_of_evals_can_be_had_alone),
-        cmocka_unit_test(tensorboard_gets_a_file_a_metric_with_its_own_columns),
-        cmocka_unit_test(a_json_document_holds_the_whole_run),
-        cmocka_unit_test(a_run_without_a_step_is_a_document_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,9 +2,6 @@
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
@@ -47,9 +44,8 @@ static size_t count_entries(const char *home, const char *folder)
 
 /* ---- our own CSV ---- */
 
-static void an_absent_value_stays_absent_and_is_no_nan(void **state)
+TEST_CASE(an_absent_value_stays_absent_and_is_no_nan)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err;
     struct import_outcome outcome;
@@ -82,9 +78,8 @@ static void an_absent_value_stays_absent_and_is_no_nan(void **state)
                                    " and tokens is null and parameters is null") == 1);
 }
 
-static void an_import_does_not_take_over_the_name_of_a_run(void **state)
+TEST_CASE(an_import_does_not_take_over_the_name_of_a_run)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err;
     struct import_outcome outcome;
@@ -105,9 +100,8 @@ static void an_import_does_not_take_over_the_name_of_a_run(void **state)
     store_close(store);
 }
 
-static void evaluations_alone_are_a_run_too(void **state)
+TEST_CASE(evaluations_alone_are_a_run_too)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err;
     struct import_outcome outcome;
@@ -131,9 +125,8 @@ static void evaluations_alone_are_a_run_too(void **state)
     store_close(store);
 }
 
-static void columns_of_a_newer_anneal_are_passed_over(void **state)
+TEST_CASE(columns_of_a_newer_anneal_are_passed_over)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err;
     struct import_outcome outcome;
@@ -149,9 +142,8 @@ static void columns_of_a_newer_anneal_are_passed_over(void **state)
 }
 
 /* Columns are only ever appended, so a file of an earlier release ends sooner, in no other place. */
-static void files_of_an_older_anneal_have_fewer_columns(void **state)
+TEST_CASE(files_of_an_older_anneal_have_fewer_columns)
 {
-    (void)state;
     static const struct {
         const char *name, *text;
     } files[] = {
@@ -184,9 +176,8 @@ static void files_of_an_older_anneal_have_fewer_columns(void **state)
 
 /* ---- files of other programs ---- */
 
-static void tensorboard_scalars_come_together_by_their_names(void **state)
+TEST_CASE(tensorboard_scalars_come_together_by_their_names)
 {
-    (void)state;
     static const struct {
         const char *name, *text;
     } files[] = {
@@ -246,9 +237,8 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
 }
 
 /* One that is being written, or whose writer was killed. */
-static void the_line_that_a_log_is_cut_in_is_left_out(void **state)
+TEST_CASE(the_line_that_a_log_is_cut_in_is_left_out)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err;
     struct import_outcome outcome;
@@ -270,9 +260,8 @@ static void the_line_that_a_log_is_cut_in_is_left_out(void **state)
     store_close(store);
 }
 
-static void llmc_logs_come_in_with_their_resumes(void **state)
+TEST_CASE(llmc_logs_come_in_with_their_resumes)
 {
-    (void)state;
     char home[PATH_MAX], want[900];
     struct err err;
     struct import_outcome outcome;
@@ -310,9 +299,8 @@ static void llmc_logs_come_in_with_their_resumes(void **state)
 /* Twice this is one byte more than an id may have. */
 #define FORTY_EIGHT "123456789 123456789 123456789 123456789 12345678"
 
-static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
+TEST_CASE(damage_is_named_by_file_and_line_and_leaves_nothing)
 {
-    (void)state;
     static const struct {
         const char *name, *text, *sentence;
     } cases[] = {
@@ -410,9 +398,8 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
     }
 }
 
-static void files_of_two_runs_or_kinds_are_not_mixed(void **state)
+TEST_CASE(files_of_two_runs_or_kinds_are_not_mixed)
 {
-    (void)state;
     char home[PATH_MAX], steps[PATH_MAX + 64], evals[PATH_MAX + 64], loss[PATH_MAX + 64], log[PATH_MAX + 64];
     struct err err = {0};
     struct import_outcome outcome;
@@ -446,9 +433,8 @@ static void files_of_two_runs_or_kinds_are_not_mixed(void **state)
     assert_int_equal(count_entries(home, "runs"), 1);
 }
 
-static void an_empty_folder_that_nobody_owns_takes_no_id(void **state)
+TEST_CASE(an_empty_folder_that_nobody_owns_takes_no_id)
 {
-    (void)state;
     char home[PATH_MAX], folder[PATH_MAX + 64], path[PATH_MAX + 64];
     struct err err;
     struct import_outcome outcome;
@@ -467,9 +453,8 @@ static void an_empty_folder_that_nobody_owns_takes_no_id(void **state)
     store_close(store);
 }
 
-static void an_id_that_is_a_path_is_not_kept(void **state)
+TEST_CASE(an_id_that_is_a_path_is_not_kept)
 {
-    (void)state;
     static const char *const ids[] = {"../../../evil", "20260102-030405-../x",   "20260102-030405-",
                                       "latest",        "20260102-030405-latest", "20260102-030405-.."};
     char home[PATH_MAX], text[400];
@@ -488,21 +473,4 @@ static void an_id_that_is_a_path_is_not_kept(void **state)
     assert_int_equal(count_entries(home, "runs"), sizeof ids / sizeof *ids);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_absent_value_stays_absent_and_is_no_nan),
-        cmocka_unit_test(an_import_does_not_take_over_the_name_of_a_run),
-        cmocka_unit_test(evaluations_alone_are_a_run_too),
-        cmocka_unit_test(columns_of_a_newer_anneal_are_passed_over),
-        cmocka_unit_test(files_of_an_older_anneal_have_fewer_columns),
-        cmocka_unit_test(tensorboard_scalars_come_together_by_their_names),
-        cmocka_unit_test(the_line_that_a_log_is_cut_in_is_left_out),
-        cmocka_unit_test(llmc_logs_come_in_with_their_resumes),
-        cmocka_unit_test(damage_is_named_by_file_and_line_and_leaves_nothing),
-        cmocka_unit_test(files_of_two_runs_or_kinds_are_not_mixed),
-        cmocka_unit_test(an_empty_folder_that_nobody_owns_takes_no_id),
-        cmocka_unit_test(an_id_that_is_a_path_is_not_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

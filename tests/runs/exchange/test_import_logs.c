@@ -2,9 +2,6 @@
  * damage does more than fail with a sentence. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
@@ -40,9 +37,8 @@ static struct import_outcome import_one(struct store *store, const char *path)
 #define EVALS    "1,4,,1700000004,4.125,,\n1,8,,1700000008,3.625,,\n1,12,,1700000012,3.125,,\n"
 #define MEASURES "1,4,eval_accuracy,0.1875\n1,8,eval_accuracy,0.4375\n1,12,eval_accuracy,0.6875\n"
 
-static void scalars_of_both_forms_become_steps_evaluations_and_measures(void **state)
+TEST_CASE(scalars_of_both_forms_become_steps_evaluations_and_measures)
 {
-    (void)state;
     static const char *const files[] = {LOGS "tensorboardX.tfevents", LOGS "tensorboard.tfevents"};
     for (size_t i = 0; i < 2; i++) {
         char home[PATH_MAX];
@@ -65,9 +61,8 @@ static void scalars_of_both_forms_become_steps_evaluations_and_measures(void **s
 }
 
 /* The first name has the column. */
-static void two_names_of_one_column_do_not_mix(void **state)
+TEST_CASE(two_names_of_one_column_do_not_mix)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("two-losses", home, sizeof home);
     struct store *store = store_fixture_open(home);
@@ -80,9 +75,8 @@ static void two_names_of_one_column_do_not_mix(void **state)
     store_close(store);
 }
 
-static void names_that_differ_little_stay_apart(void **state)
+TEST_CASE(names_that_differ_little_stay_apart)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("alike", home, sizeof home);
     struct store *store = store_fixture_open(home);
@@ -94,9 +88,8 @@ static void names_that_differ_little_stay_apart(void **state)
     store_close(store);
 }
 
-static void a_run_of_wandb_keeps_its_name_configuration_tags_and_summary(void **state)
+TEST_CASE(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary)
 {
-    (void)state;
     char home[PATH_MAX];
     struct err err = {0};
     struct run_info run;
@@ -133,9 +126,8 @@ static void a_run_of_wandb_keeps_its_name_configuration_tags_and_summary(void **
     store_close(store);
 }
 
-static void the_step_that_a_trainer_logs_is_the_step(void **state)
+TEST_CASE(the_step_that_a_trainer_logs_is_the_step)
 {
-    (void)state;
     char home[PATH_MAX];
     store_fixture_home("trainer", home, sizeof home);
     struct store *store = store_fixture_open(home);
@@ -217,9 +209,8 @@ static void seal(struct log *log)
 
 static const char *const logs[] = {LOGS "tensorboardX.tfevents", LOGS "tensorboard.tfevents", WANDB};
 
-static void a_log_that_ends_anywhere_is_read_up_to_there(void **state)
+TEST_CASE(a_log_that_ends_anywhere_is_read_up_to_there)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
         char home[PATH_MAX];
         struct err err;
@@ -246,9 +237,8 @@ static void a_log_that_ends_anywhere_is_read_up_to_there(void **state)
     }
 }
 
-static void a_changed_bit_is_noticed(void **state)
+TEST_CASE(a_changed_bit_is_noticed)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
         char home[PATH_MAX];
         struct err err;
@@ -269,9 +259,8 @@ static void a_changed_bit_is_noticed(void **state)
 }
 
 /* Whoever writes hostile bytes also writes the right checksums. */
-static void hostile_contents_are_read_or_refused(void **state)
+TEST_CASE(hostile_contents_are_read_or_refused)
 {
-    (void)state;
     uint64_t random = 42;
     int rounds = long_or(20000, 60), refused = 0;
     for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
@@ -306,17 +295,4 @@ static void hostile_contents_are_read_or_refused(void **state)
     assert_true(refused > 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalars_of_both_forms_become_steps_evaluations_and_measures),
-        cmocka_unit_test(two_names_of_one_column_do_not_mix),
-        cmocka_unit_test(names_that_differ_little_stay_apart),
-        cmocka_unit_test(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary),
-        cmocka_unit_test(the_step_that_a_trainer_logs_is_the_step),
-        cmocka_unit_test(a_log_that_ends_anywhere_is_read_up_to_there),
-        cmocka_unit_test(a_changed_bit_is_noticed),
-        cmocka_unit_test(hostile_contents_are_read_or_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,14 +1,5 @@
 /* Runs of another store: each comes whole or not at all, and the other store is never written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +11,7 @@
 #include "runs/order.h"
 #include "runs/recovery.h"
 #include "runs/spill.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 struct stores {
@@ -125,9 +117,8 @@ static char *whole_run(const char *home, const char *id)
     return text;
 }
 
-static void a_run_comes_with_all_that_was_recorded(void **state)
+TEST_CASE(a_run_comes_with_all_that_was_recorded)
 {
-    (void)state;
     struct stores s;
     struct run_info run;
     open_stores(&s);
@@ -164,9 +155,8 @@ static void a_run_comes_with_all_that_was_recorded(void **state)
     close_stores(&s);
 }
 
-static void an_id_in_use_changes_and_forks_follow_it(void **state)
+TEST_CASE(an_id_in_use_changes_and_forks_follow_it)
 {
-    (void)state;
     struct stores s;
     char fork[RUN_ID_MAX], sql[400];
     open_stores(&s);
@@ -206,9 +196,8 @@ static void make_older(const char *home)
     store_fixture_sql(home, sql);
 }
 
-static void an_older_store_is_read_from_a_copy_and_a_newer_one_refused(void **state)
+TEST_CASE(an_older_store_is_read_from_a_copy_and_a_newer_one_refused)
 {
-    (void)state;
     struct stores s;
     open_stores(&s);
     make_older(s.there);
@@ -225,9 +214,8 @@ static void an_older_store_is_read_from_a_copy_and_a_newer_one_refused(void **st
     close_stores(&s);
 }
 
-static void checkpoints_are_linked_or_copied_but_never_from_elsewhere(void **state)
+TEST_CASE(checkpoints_are_linked_or_copied_but_never_from_elsewhere)
 {
-    (void)state;
     static const enum checkpoint_import ways[] = {CHECKPOINTS_LINK, CHECKPOINTS_COPY, CHECKPOINTS_NONE};
     for (size_t w = 0; w < 3; w++) {
         struct stores s;
@@ -258,9 +246,8 @@ static void checkpoints_are_linked_or_copied_but_never_from_elsewhere(void **sta
     }
 }
 
-static void what_a_killed_import_has_left_is_replaced(void **state)
+TEST_CASE(what_a_killed_import_has_left_is_replaced)
 {
-    (void)state;
     struct stores s;
     char sql[400];
     open_stores(&s);
@@ -280,9 +267,8 @@ static void what_a_killed_import_has_left_is_replaced(void **state)
 }
 
 /* It could not be completed later. */
-static void a_run_whose_records_wait_is_repaired_first(void **state)
+TEST_CASE(a_run_whose_records_wait_is_repaired_first)
 {
-    (void)state;
     struct stores s;
     struct spill spill;
     struct repair repair;
@@ -304,9 +290,8 @@ static void a_run_whose_records_wait_is_repaired_first(void **state)
     close_stores(&s);
 }
 
-static void only_ended_runs_that_pass_the_filter_are_imported(void **state)
+TEST_CASE(only_ended_runs_that_pass_the_filter_are_imported)
 {
-    (void)state;
     struct stores s;
     struct run_lock lock;
     char live[RUN_ID_MAX];
@@ -329,9 +314,8 @@ static void only_ended_runs_that_pass_the_filter_are_imported(void **state)
     close_stores(&s);
 }
 
-static void what_is_no_other_store_is_refused(void **state)
+TEST_CASE(what_is_no_other_store_is_refused)
 {
-    (void)state;
     struct stores s;
     char link[PATH_MAX + 8], path[PATH_MAX + 16];
     open_stores(&s);
@@ -359,17 +343,4 @@ static void what_is_no_other_store_is_refused(void **state)
     close_stores(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_comes_with_all_that_was_recorded),
-        cmocka_unit_test(an_id_in_use_changes_and_forks_follow_it),
-        cmocka_unit_test(an_older_store_is_read_from_a_copy_and_a_newer_one_refused),
-        cmocka_unit_test(checkpoints_are_linked_or_copied_but_never_from_elsewhere),
-        cmocka_unit_test(what_a_killed_import_has_left_is_replaced),
-        cmocka_unit_test(a_run_whose_records_wait_is_repaired_first),
-        cmocka_unit_test(only_ended_runs_that_pass_the_filter_are_imported),
-        cmocka_unit_test(what_is_no_other_store_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,9 +1,6 @@
 /* Our own CSV: an import of all tables equals the original, and no table can bring in more than its rows. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "runs/annotation.h"
 #include "runs/exchange/export.h"
@@ -59,9 +56,8 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
         "null from runs; update runs set frozen_parameters = 815744");
 }
 
-static void what_was_exported_comes_back_byte_for_byte(void **state)
+TEST_CASE(what_was_exported_comes_back_byte_for_byte)
 {
-    (void)state;
     char home[PATH_MAX], other[PATH_MAX], id[RUN_ID_MAX], paths[TABLE_CSV_COUNT][PATH_MAX + 32];
     const char *files[TABLE_CSV_COUNT], *ids[] = {id};
     struct err err = {0};
@@ -143,9 +139,8 @@ static void what_was_exported_comes_back_byte_for_byte(void **state)
 }
 
 /* A text that would mean something else where it is used is refused, with its line. */
-static void a_table_cannot_bring_in_other_keys_tags_or_paths(void **state)
+TEST_CASE(a_table_cannot_bring_in_other_keys_tags_or_paths)
 {
-    (void)state;
 #define STEP      STEPS_HEADER ORIGIN ",1,0,,,,,2.5,,,,,\r\n"
 #define PARAMS    "run,name,value\r\n" ORIGIN ",train.seed,1\r\n"
 #define POINTS(p) "run,segment,step,kind,wall_time,path,bytes\r\n" ORIGIN ",1,5,best,," p ",1\r\n"
@@ -181,11 +176,4 @@ static void a_table_cannot_bring_in_other_keys_tags_or_paths(void **state)
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_exported_comes_back_byte_for_byte),
-        cmocka_unit_test(a_table_cannot_bring_in_other_keys_tags_or_paths),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

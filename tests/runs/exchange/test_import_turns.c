@@ -1,21 +1,13 @@
 /* A long import takes turns with other processes, and one that is killed is replaced by the next. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runs/database.h"
 #include "runs/exchange/import.h"
 #include "runs/rollup.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 #define ID "20260101-000000-long"
@@ -65,9 +57,8 @@ static bool wait_for_some(const char *home, pid_t pid)
     return rows > 0 && rows < ROWS;
 }
 
-static void others_read_and_write_in_between(void **state)
+TEST_CASE(others_read_and_write_in_between)
 {
-    (void)state;
     char home[PATH_MAX], path[PATH_MAX];
     struct err err = {0};
     int64_t rows, between = 0;
@@ -97,9 +88,8 @@ static int write_before(unsigned kind, void *home, void *statement, void *text)
     return 0;
 }
 
-static void what_others_write_before_a_turn_does_not_end_the_import(void **state)
+TEST_CASE(what_others_write_before_a_turn_does_not_end_the_import)
 {
-    (void)state;
     char home[PATH_MAX], path[PATH_MAX];
     const char *paths[] = {path};
     struct import_outcome outcome;
@@ -113,9 +103,8 @@ static void what_others_write_before_a_turn_does_not_end_the_import(void **state
     assert_true(store_fixture_number(home, "select count(*) from tags") == 1);
 }
 
-static void summaries_made_by_parts_are_those_made_at_once(void **state)
+TEST_CASE(summaries_made_by_parts_are_those_made_at_once)
 {
-    (void)state;
     static const char dump[] =
         "select group_concat(printf('%s %d %d %.17g %.17g %.17g %.17g %d %d %.17g %.17g',"
         " metric, level, first_step, min, max, mean, last, count, non_finite, ema_9,"
@@ -140,9 +129,8 @@ static void summaries_made_by_parts_are_those_made_at_once(void **state)
     free(whole);
 }
 
-static void an_import_that_was_killed_is_marked_and_replaced(void **state)
+TEST_CASE(an_import_that_was_killed_is_marked_and_replaced)
 {
-    (void)state;
     char home[PATH_MAX], path[PATH_MAX];
     struct err err = {0};
     struct run_info info;
@@ -171,13 +159,4 @@ static void an_import_that_was_killed_is_marked_and_replaced(void **state)
     store_close(store);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(others_read_and_write_in_between),
-        cmocka_unit_test(what_others_write_before_a_turn_does_not_end_the_import),
-        cmocka_unit_test(summaries_made_by_parts_are_those_made_at_once),
-        cmocka_unit_test(an_import_that_was_killed_is_marked_and_replaced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

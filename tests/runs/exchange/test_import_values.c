@@ -2,8 +2,6 @@
  * absent. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/runs/exchange/exchange_fixture.h"
@@ -55,9 +53,8 @@ static void expect_cell(const char *column, int64_t step, double value, bool nan
     }
 }
 
-static void a_nan_is_of_its_own_record_alone(void **state)
+TEST_CASE(a_nan_is_of_its_own_record_alone)
 {
-    (void)state;
     import_texts((const char *[]){"steps.csv",
                                   STEPS "r,1,0,nan,1,nan,nan,nan,nan,nan,nan,nan,nan\n"
                                         "r,1,1,,1,,,,,,,,\n"
@@ -76,9 +73,8 @@ static void a_nan_is_of_its_own_record_alone(void **state)
 
 #define SCALARS "Wall time,Step,Value\n"
 
-static void of_scalars_the_last_record_of_a_step_counts_with_its_nan(void **state)
+TEST_CASE(of_scalars_the_last_record_of_a_step_counts_with_its_nan)
 {
-    (void)state;
     import_texts((const char *[]){"loss.csv", SCALARS "10,0,nan\n10,1,3\n11,0,2\n11,1,nan\n12,2,nan\n",
                                   "lr.csv", SCALARS "20,0,0.5\n,1,0.25\n20,2,nan\n21,2,0.125\n", NULL});
     expect_cell("loss", 0, 2, false);
@@ -100,9 +96,8 @@ static double of_run(const char *column)
     return store_fixture_number(home, sql);
 }
 
-static void the_run_is_counted_from_what_counts(void **state)
+TEST_CASE(the_run_is_counted_from_what_counts)
 {
-    (void)state;
     char text[8192] = STEPS;
     for (int i = 0; i < 150;
          i++) /* 50 slow steps, then faster ones, the newest 20 with a mean of 1,080 tokens a second */
@@ -124,9 +119,8 @@ static void the_run_is_counted_from_what_counts(void **state)
     assert_true(of_run("nan") == 0);
 }
 
-static void a_step_that_a_log_has_again_begins_a_segment(void **state)
+TEST_CASE(a_step_that_a_log_has_again_begins_a_segment)
 {
-    (void)state;
     import_texts((const char *[]){"main.log", "s:0 trl:3\ns:0 trl:2\ns:1 trl:1\n", NULL});
     assert_true(store_fixture_number(home,
                                      "select group_concat(segment || step || loss, '') = '103.0202.0211.0'"
@@ -135,9 +129,8 @@ static void a_step_that_a_log_has_again_begins_a_segment(void **state)
                 2);
 }
 
-static void a_run_of_evaluations_alone_shows_all_of_them(void **state)
+TEST_CASE(a_run_of_evaluations_alone_shows_all_of_them)
 {
-    (void)state;
     import_texts((const char *[]){"evals.csv",
                                   "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms\n"
                                   "r,1,10,,,nan,,\nr,1,20,,,nan,,\nr,2,20,,,3,,\nr,2,30,,,nan,,\n",
@@ -166,9 +159,8 @@ static bool is_refused(const char *name, const char *text)
     return status != STATUS_OK;
 }
 
-static void keys_have_their_limits(void **state)
+TEST_CASE(keys_have_their_limits)
 {
-    (void)state;
     assert_true(is_refused("steps.csv", STEPS "r,0,0,,,,,1,,,,,\n"));
     assert_true(is_refused("steps.csv", STEPS "r,1000001,0,,,,,1,,,,,\n"));
     assert_true(is_refused("steps.csv", STEPS "r,1,-1,,,,,1,,,,,\n"));
@@ -191,9 +183,8 @@ static void keys_have_their_limits(void **state)
     assert_false(is_refused("tokens.csv", SCALARS "1,1,2\n"));
 }
 
-static void an_absurd_time_is_not_the_runs(void **state)
+TEST_CASE(an_absurd_time_is_not_the_runs)
 {
-    (void)state;
     import_texts((const char *[]){"loss.csv", SCALARS "1e15,0,2\n", NULL});
     assert_true(of_run("created_at") < 253402300800.0 && of_run("ended_at") < 253402300800.0);
     import_texts((const char *[]){"loss.csv", SCALARS "-5,0,2\n", NULL});
@@ -209,9 +200,8 @@ static void an_absurd_time_is_not_the_runs(void **state)
 #define REST ",,,,0,0,0,,,,,,,0,0,\"\",val_loss,\n"
 
 /* A run may have waited, or its first records may be cut. */
-static void a_time_in_runs_csv_is_the_runs(void **state)
+TEST_CASE(a_time_in_runs_csv_is_the_runs)
 {
-    (void)state;
     static const char *const steps = STEPS "r,1,0,,,1700000100,,1,,,,,\n";
     import_texts((const char *[]){"runs.csv", RUNS "r,r,finished,1700000000" REST, "steps.csv", steps, NULL});
     assert_true(of_run("created_at") == 1700000000);
@@ -219,17 +209,4 @@ static void a_time_in_runs_csv_is_the_runs(void **state)
     assert_true(of_run("created_at") == 1700000100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_nan_is_of_its_own_record_alone),
-        cmocka_unit_test(of_scalars_the_last_record_of_a_step_counts_with_its_nan),
-        cmocka_unit_test(the_run_is_counted_from_what_counts),
-        cmocka_unit_test(a_step_that_a_log_has_again_begins_a_segment),
-        cmocka_unit_test(a_run_of_evaluations_alone_shows_all_of_them),
-        cmocka_unit_test(keys_have_their_limits),
-        cmocka_unit_test(an_absurd_time_is_not_the_runs),
-        cmocka_unit_test(a_time_in_runs_csv_is_the_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,23 +1,15 @@
 /* The ledger of device memory: refused requests, the reservations that count, waiting in the queue and
  * passing it. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/memory.h"
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
 
 enum { MIB = 1 << 20 };
 
@@ -64,9 +56,8 @@ static void change(const char *name, const char *sql)
     sqlite3_close(db);
 }
 
-static void a_request_that_does_not_fit_is_refused_with_numbers_and_holders(void **state)
+TEST_CASE(a_request_that_does_not_fit_is_refused_with_numbers_and_holders)
 {
-    (void)state;
     struct err err = {0};
     int64_t id, other;
     struct ledger *ledger = opened("refused");
@@ -85,9 +76,8 @@ static void a_request_that_does_not_fit_is_refused_with_numbers_and_holders(void
 
 /* Another program has 500 of 1000: 400 were reserved and 100 of them are taken already, so 300 are still to
  * come out of the 500 that are free, and the 100 that stay free. */
-static void memory_that_others_took_counts_once(void **state)
+TEST_CASE(memory_that_others_took_counts_once)
 {
-    (void)state;
     struct err err = {0};
     int64_t id, other;
     struct ledger *ledger = opened("others");
@@ -124,9 +114,8 @@ static pid_t start_toucher(size_t mib, int ready[2], int go[2])
 
 /* Touched memory is missing from the free memory and no longer expected; the ledger ignores memory beyond the
  * reservation. */
-static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **state)
+TEST_CASE(a_holder_of_the_hosts_memory_counts_once_while_it_starts)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* whose shadow of it is resident, too */
     skip();
 #endif
@@ -158,9 +147,8 @@ static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **stat
     }
 }
 
-static void devices_have_their_own_memory(void **state)
+TEST_CASE(devices_have_their_own_memory)
 {
-    (void)state;
     struct err err = {0};
     struct ledger_room second = room, unknown = {"mystery", "mystery", 0, 0, 0.1, 0, false};
     int64_t id;
@@ -173,9 +161,8 @@ static void devices_have_their_own_memory(void **state)
 }
 
 /* A child reserves and dies without releasing. */
-static void reservations_of_dead_processes_do_not_count(void **state)
+TEST_CASE(reservations_of_dead_processes_do_not_count)
 {
-    (void)state;
     struct err err = {0};
     int64_t id, bytes;
     int status;
@@ -196,9 +183,8 @@ static void reservations_of_dead_processes_do_not_count(void **state)
 }
 
 /* A process of this number lives, but it is another: it started at another time, or in another boot. */
-static void a_reused_process_number_is_not_the_same_process(void **state)
+TEST_CASE(a_reused_process_number_is_not_the_same_process)
 {
-    (void)state;
     char command[200];
     int64_t id, bytes;
     static const char *const lies[] = {"started = started - 1", "boot = 'of yesterday'"};
@@ -241,9 +227,8 @@ static pid_t queue_another(int ready[2], int go[2])
     return child;
 }
 
-static void a_later_process_does_not_overtake_the_queue(void **state)
+TEST_CASE(a_later_process_does_not_overtake_the_queue)
 {
-    (void)state;
     struct err err = {0};
     int64_t id, small;
     int ready[2], go[2], status;
@@ -274,9 +259,8 @@ static void a_later_process_does_not_overtake_the_queue(void **state)
 }
 
 /* A reservation stays, but a place in the queue ends with its process or its ledger. */
-static void a_process_that_stops_waiting_leaves_the_queue(void **state)
+TEST_CASE(a_process_that_stops_waiting_leaves_the_queue)
 {
-    (void)state;
     struct err err = {0};
     int64_t id, small;
     int ready[2], go[2];
@@ -297,9 +281,8 @@ static void a_process_that_stops_waiting_leaves_the_queue(void **state)
 /* ---- memory that a waiting process holds ---- */
 
 /* Both would wait for ever: the first for memory of the second, the second for its turn. */
-static void a_process_that_would_block_the_queue_may_not_wait(void **state)
+TEST_CASE(a_process_that_would_block_the_queue_may_not_wait)
 {
-    (void)state;
     struct err err = {0};
     struct ledger_room context = room;
     struct ledger *first = opened("standing"), *second = opened("standing"), *third = opened("standing");
@@ -318,9 +301,8 @@ static void a_process_that_would_block_the_queue_may_not_wait(void **state)
 /* ---- the file ---- */
 
 /* The clock was set back after the first had come, and far ahead after the second. */
-static void the_order_is_that_of_arrival_whatever_the_clock_says(void **state)
+TEST_CASE(the_order_is_that_of_arrival_whatever_the_clock_says)
 {
-    (void)state;
     struct err err = {0};
     struct reservation *rows;
     size_t count;
@@ -345,9 +327,8 @@ static void the_order_is_that_of_arrival_whatever_the_clock_says(void **state)
 }
 
 /* The rows in a file of the very first version belong to processes that ended long ago. */
-static void a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_it_holds(void **state)
+TEST_CASE(a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_it_holds)
 {
-    (void)state;
     struct err err = {0};
     int64_t id, bytes;
     for (int old = 0; old < 2; old++) {
@@ -366,20 +347,4 @@ static void a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_i
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_that_does_not_fit_is_refused_with_numbers_and_holders),
-        cmocka_unit_test(memory_that_others_took_counts_once),
-        cmocka_unit_test(a_holder_of_the_hosts_memory_counts_once_while_it_starts),
-        cmocka_unit_test(devices_have_their_own_memory),
-        cmocka_unit_test(reservations_of_dead_processes_do_not_count),
-        cmocka_unit_test(a_reused_process_number_is_not_the_same_process),
-        cmocka_unit_test(a_later_process_does_not_overtake_the_queue),
-        cmocka_unit_test(a_process_that_stops_waiting_leaves_the_queue),
-        cmocka_unit_test(a_process_that_would_block_the_queue_may_not_wait),
-        cmocka_unit_test(the_order_is_that_of_arrival_whatever_the_clock_says),
-        cmocka_unit_test(a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_it_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,24 +1,16 @@
 /* Forty processes at one ledger: they train, wait, give up waiting, pass, and are killed in the midst of it.
  * Each also writes its memory to a page that all share, apart from the ledger, so the test detects when
  * together they hold more than there is. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/philox.h"
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
 
 enum {
     MIB = 1 << 20,
@@ -192,9 +184,8 @@ static void kill_some(const pid_t *children)
     }
 }
 
-static void forty_processes_never_hold_more_than_there_is_and_all_get_their_turn(void **state)
+TEST_CASE(forty_processes_never_hold_more_than_there_is_and_all_get_their_turn)
 {
-    (void)state;
     pid_t children[CHILDREN];
     struct ledger *ledger;
     struct reservation *rows;
@@ -226,10 +217,4 @@ static void forty_processes_never_hold_more_than_there_is_and_all_get_their_turn
     munmap(board, sizeof *board);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forty_processes_never_hold_more_than_there_is_and_all_get_their_turn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,16 +1,7 @@
 /* The ledger's file when something is wrong with it: no memory is reserved that may not exist, no process
  * waits for ever, and the message names the file and what to do. */
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -20,6 +11,7 @@
 
 #include "core/base/err.h"
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
 
 enum { MIB = 1 << 20 };
 
@@ -55,9 +47,8 @@ static void expect_words(const struct err *err, const char *path, const char *re
     if (!strstr(err->text, remedy)) fail_msg("no %s in: %s", remedy, err->text);
 }
 
-static void a_file_that_is_no_ledger_is_reported(void **state)
+TEST_CASE(a_file_that_is_no_ledger_is_reported)
 {
-    (void)state;
     struct ledger *ledger;
     struct err err = {0};
     mkdir(home("garbage"), 0777);
@@ -69,9 +60,8 @@ static void a_file_that_is_no_ledger_is_reported(void **state)
 }
 
 /* Whoever made the link would choose which file of ours is written. */
-static void a_symbolic_link_is_not_followed(void **state)
+TEST_CASE(a_symbolic_link_is_not_followed)
 {
-    (void)state;
     struct ledger *ledger;
     struct err err = {0};
     mkdir(home("linked"), 0777);
@@ -89,9 +79,8 @@ static void change(const char *name, const char *sql)
     sqlite3_close(db);
 }
 
-static void a_file_with_another_name_or_that_every_user_may_write_is_refused(void **state)
+TEST_CASE(a_file_with_another_name_or_that_every_user_may_write_is_refused)
 {
-    (void)state;
     struct ledger *ledger;
     struct err err = {0};
     char other[700];
@@ -108,9 +97,8 @@ static void a_file_with_another_name_or_that_every_user_may_write_is_refused(voi
     ledger_close(opened("two-names"));
 }
 
-static void any_version_in_the_file_and_any_number_in_its_rows_is_survived(void **state)
+TEST_CASE(any_version_in_the_file_and_any_number_in_its_rows_is_survived)
 {
-    (void)state;
     static const char *const versions[] = {"-2000000", "-1", "2147483647"};
     struct err err = {0};
     char sql[100];
@@ -133,9 +121,8 @@ static void any_version_in_the_file_and_any_number_in_its_rows_is_survived(void 
     }
 }
 
-static void a_folder_that_every_user_may_write_is_refused(void **state)
+TEST_CASE(a_folder_that_every_user_may_write_is_refused)
 {
-    (void)state;
     char folder[PATH_MAX];
     struct err err = {0};
     setenv("ANNEAL_LEDGER", home("open"), 1);
@@ -149,9 +136,8 @@ static void a_folder_that_every_user_may_write_is_refused(void **state)
 }
 
 /* The header is good but the rows are damaged, which must not look like the end of the list. */
-static void rows_that_cannot_be_read_are_not_taken_for_none(void **state)
+TEST_CASE(rows_that_cannot_be_read_are_not_taken_for_none)
 {
-    (void)state;
     struct err err = {0};
     struct reservation *rows;
     size_t count;
@@ -175,9 +161,8 @@ static void rows_that_cannot_be_read_are_not_taken_for_none(void **state)
 }
 
 /* A process is stopped within a transaction: the others get an error, and continue when it does. */
-static void a_process_that_hangs_with_the_file_locked_is_not_waited_for(void **state)
+TEST_CASE(a_process_that_hangs_with_the_file_locked_is_not_waited_for)
 {
-    (void)state;
     struct err err = {0};
     int64_t id;
     int status;
@@ -251,9 +236,8 @@ static const char *reserve_without_disk(void)
     return wrong;
 }
 
-static void a_disk_without_room_leaves_what_is_reserved_as_it_is(void **state)
+TEST_CASE(a_disk_without_room_leaves_what_is_reserved_as_it_is)
 {
-    (void)state;
     struct err err = {0};
     int64_t id;
     struct ledger *ledger = opened("disk");
@@ -281,9 +265,8 @@ static const char *reserve_where_nothing_may_be_written(void)
     return refused(status, &err, "sealed", "(make it and its folder writable");
 }
 
-static void a_file_that_may_not_be_written_is_reported(void **state)
+TEST_CASE(a_file_that_may_not_be_written_is_reported)
 {
-    (void)state;
     ledger_close(opened("sealed"));
     assert_int_equal(chmod(file("sealed"), 0444), 0);
     assert_int_equal(chmod(home("sealed"), 0555), 0);
@@ -291,18 +274,4 @@ static void a_file_that_may_not_be_written_is_reported(void **state)
     assert_int_equal(chmod(home("sealed"), 0755), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_that_is_no_ledger_is_reported),
-        cmocka_unit_test(a_symbolic_link_is_not_followed),
-        cmocka_unit_test(a_file_with_another_name_or_that_every_user_may_write_is_refused),
-        cmocka_unit_test(any_version_in_the_file_and_any_number_in_its_rows_is_survived),
-        cmocka_unit_test(a_folder_that_every_user_may_write_is_refused),
-        cmocka_unit_test(rows_that_cannot_be_read_are_not_taken_for_none),
-        cmocka_unit_test(a_process_that_hangs_with_the_file_locked_is_not_waited_for),
-        cmocka_unit_test(a_disk_without_room_leaves_what_is_reserved_as_it_is),
-        cmocka_unit_test(a_file_that_may_not_be_written_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,19 +1,11 @@
 /* The folder of the ledger of device memory: all runs of a user share it, and no other user can replace
  * it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
 
 /* A stand-in for /dev/shm, and the folder of this user in it. */
 struct memory {
@@ -54,9 +46,8 @@ static unsigned mode_of(const char *path)
     return info.st_mode & 07777;
 }
 
-static void all_homes_of_a_user_meet_in_a_folder_of_this_user_alone(void **state)
+TEST_CASE(all_homes_of_a_user_meet_in_a_folder_of_this_user_alone)
 {
-    (void)state;
     struct memory m = make_memory("meet");
     mode_t umask_before = umask(0);
     assert_string_equal(find(&m, "/home-a", true), m.own);
@@ -66,17 +57,15 @@ static void all_homes_of_a_user_meet_in_a_folder_of_this_user_alone(void **state
     assert_int_equal(mode_of(m.own), 0700);
 }
 
-static void who_only_looks_finds_the_same_place_and_creates_nothing(void **state)
+TEST_CASE(who_only_looks_finds_the_same_place_and_creates_nothing)
 {
-    (void)state;
     struct memory m = make_memory("looks");
     assert_string_equal(find(&m, "/home-a", false), m.own);
     assert_false(file_exists(m.own));
 }
 
-static void a_link_a_file_and_a_folder_that_others_may_write_are_not_trusted(void **state)
+TEST_CASE(a_link_a_file_and_a_folder_that_others_may_write_are_not_trusted)
 {
-    (void)state;
     struct memory m = make_memory("mistrust");
     char real[600];
     snprintf(real, sizeof real, "%s/real", m.root);
@@ -98,9 +87,8 @@ static void a_link_a_file_and_a_folder_that_others_may_write_are_not_trusted(voi
     }
 }
 
-static void another_user_s_folder_is_not_trusted(void **state)
+TEST_CASE(another_user_s_folder_is_not_trusted)
 {
-    (void)state;
     struct memory m = make_memory("foreign");
     assert_int_equal(mkdir(m.own, 0700), 0);
     if (chown(m.own, geteuid() + 1, (gid_t)-1) != 0) {
@@ -110,9 +98,8 @@ static void another_user_s_folder_is_not_trusted(void **state)
     expect_mistrust(&m);
 }
 
-static void a_place_that_others_may_rename_or_that_is_not_there_is_not_trusted(void **state)
+TEST_CASE(a_place_that_others_may_rename_or_that_is_not_there_is_not_trusted)
 {
-    (void)state;
     struct memory m = make_memory("parent");
     assert_int_equal(chmod(m.root, 0777), 0);
     expect_mistrust(&m);
@@ -120,9 +107,8 @@ static void a_place_that_others_may_rename_or_that_is_not_there_is_not_trusted(v
     expect_mistrust(&m);
 }
 
-static void without_a_home_there_is_nothing_to_fall_back_on(void **state)
+TEST_CASE(without_a_home_there_is_nothing_to_fall_back_on)
 {
-    (void)state;
     struct memory m = make_memory("homeless");
     char folder[PATH_MAX];
     struct err err = {0};
@@ -131,9 +117,8 @@ static void without_a_home_there_is_nothing_to_fall_back_on(void **state)
     assert_non_null(strstr(err.text, "set ANNEAL_LEDGER to a folder"));
 }
 
-static void the_folder_that_is_named_goes_before_all_and_must_not_depend_on_where_a_run_starts(void **state)
+TEST_CASE(the_folder_that_is_named_goes_before_all_and_must_not_depend_on_where_a_run_starts)
 {
-    (void)state;
     struct memory m = make_memory("named");
     char folder[PATH_MAX];
     struct err err = {0};
@@ -147,9 +132,8 @@ static void the_folder_that_is_named_goes_before_all_and_must_not_depend_on_wher
     assert_string_equal(find(&m, "/home-a", true), m.own);
 }
 
-static void two_homes_share_what_is_left_and_each_is_reported(void **state)
+TEST_CASE(two_homes_share_what_is_left_and_each_is_reported)
 {
-    (void)state;
     static const struct ledger_room room = {"gpu", "gpu", 1000, 0, 0.1, 0, false};
     struct memory m = make_memory("share");
     struct err err = {0};
@@ -178,9 +162,8 @@ static void two_homes_share_what_is_left_and_each_is_reported(void **state)
 }
 
 /* SQLite alone would take this process's umask, and the others of the group could not write. */
-static void whoever_may_write_the_folder_may_write_the_file(void **state)
+TEST_CASE(whoever_may_write_the_folder_may_write_the_file)
 {
-    (void)state;
     static const struct {
         mode_t folder, file;
     } cases[] = {{02770, 0660}, {0755, 0644}, {0700, 0600}};
@@ -201,18 +184,4 @@ static void whoever_may_write_the_folder_may_write_the_file(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_homes_of_a_user_meet_in_a_folder_of_this_user_alone),
-        cmocka_unit_test(who_only_looks_finds_the_same_place_and_creates_nothing),
-        cmocka_unit_test(a_link_a_file_and_a_folder_that_others_may_write_are_not_trusted),
-        cmocka_unit_test(another_user_s_folder_is_not_trusted),
-        cmocka_unit_test(a_place_that_others_may_rename_or_that_is_not_there_is_not_trusted),
-        cmocka_unit_test(without_a_home_there_is_nothing_to_fall_back_on),
-        cmocka_unit_test(the_folder_that_is_named_goes_before_all_and_must_not_depend_on_where_a_run_starts),
-        cmocka_unit_test(two_homes_share_what_is_left_and_each_is_reported),
-        cmocka_unit_test(whoever_may_write_the_folder_may_write_the_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,9 +1,6 @@
 /* See adapter_stage.h. */
 #include "tests/tui/command/adapter_stage.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "tests/cmocka.h"
 #include "tests/kept.h"
 

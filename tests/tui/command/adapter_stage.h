@@ -8,10 +8,8 @@
 enum { ADAPTER_VOCABULARY = 47 /* of the bases */ };
 extern char adapter_tokens[700]; /* the path of the file */
 
-/* A test on such a stage, as STAGE_TEST. */
-#define ADAPTER_TEST(test)                                                                                   \
-    cmocka_unit_test_prestate_setup_teardown(test, adapter_setup, process_close_all,                         \
-                                             (void *)(uintptr_t) #test)
+/* Begins a test on such a stage. */
+#define ADAPTER_CASE(name, parameter) STAGE_CASE_SETUP(name, adapter_setup, parameter)
 int adapter_setup(void **state);
 
 /* Trains adapters on a base of the fixtures for `steps` steps; adapter_train waits for the end. */

@@ -6,9 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -173,13 +170,6 @@ void process_close(struct process *p)
 {
     kept_forget(p);
     dispose(p);
-}
-
-int process_close_all(void **state)
-{
-    (void)state;
-    kept_release();
-    return 0;
 }
 
 pid_t process_pid(const struct process *p)

@@ -1,7 +1,7 @@
 /* The real binary as a child process: captures its standard output and error, sends signals and waits for its
  * end. Tests wait for a condition, never for a time; the deadline only ends a test that has failed, with the
  * child's whole output in the message. A process and its output belong to the test (kept.h), whose teardown
- * is process_close_all. */
+ * closes and frees them. */
 #ifndef ANNEAL_TESTS_TUI_COMMAND_PROCESS_H
 #define ANNEAL_TESTS_TUI_COMMAND_PROCESS_H
 
@@ -28,8 +28,6 @@ struct process *process_start_in(const char *program, const char *const *environ
                                  ...) __attribute__((sentinel));
 /* Kills it if it is still running, and frees its output, before the teardown does. */
 void process_close(struct process *process);
-/* A test's teardown: closes all processes, and releases all else that is kept. Returns 0. */
-int process_close_all(void **state);
 
 pid_t process_pid(const struct process *process);
 void process_signal(struct process *process, int number);

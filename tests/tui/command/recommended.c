@@ -1,9 +1,6 @@
 /* See recommended.h. */
 #include "tests/tui/command/recommended.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "tests/cmocka.h"

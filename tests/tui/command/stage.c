@@ -6,9 +6,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -145,7 +142,7 @@ int stage_remove(void **state)
 {
     char folder[sizeof((struct stage *)*state)->folder];
     snprintf(folder, sizeof folder, "%s", ((struct stage *)*state)->folder);
-    process_close_all(state);
+    kept_teardown(state);
     *strrchr(folder, '/') = '\0';
     return strncmp(folder, "/dev/shm/", 9) == 0 && file_remove_tree(folder, NULL);
 }

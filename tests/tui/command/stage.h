@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 
 struct stage {
@@ -19,22 +20,22 @@ struct stage {
     char config[600]; /* tiny.ini: one layer of width 32 on that text, bytes, one thread, 40 steps */
 };
 
-/* A test on a stage of its own: *state is a struct stage in a folder with the beginning of the test's name.
- */
-#define STAGE_TEST(test) STAGE_TEST_TEARDOWN(test, process_close_all)
-/* With a teardown of the test's own, which calls process_close_all. */
-#define STAGE_TEST_TEARDOWN(test, teardown)                                                                  \
-    cmocka_unit_test_prestate_setup_teardown(test, stage_setup, teardown, (void *)(uintptr_t) #test)
-/* With a setup of its own, which calls stage_setup and may let *state point to more. */
-#define STAGE_TEST_SETUP(test, setup)                                                                        \
-    cmocka_unit_test_prestate_setup_teardown(test, setup, process_close_all, (void *)(uintptr_t) #test)
+/* Begins a test on a stage of its own, in a folder with the beginning of the test's name:
+ * STAGE_CASE(name, struct stage *s) { … } */
+#define STAGE_CASE(name, parameter) STAGE_CASE_TEARDOWN(name, kept_teardown, parameter)
+/* With a teardown of its own, which calls kept_release. */
+#define STAGE_CASE_TEARDOWN(name, teardown, parameter) TEST_CASE_ON(name, stage_setup, teardown, parameter)
+/* With a setup of its own, which calls stage_setup and may leave more than the stage in *state. */
+#define STAGE_CASE_SETUP(name, setup, parameter) TEST_CASE_ON(name, setup, kept_teardown, parameter)
 int stage_setup(void **state);
 /* On a stage in memory (/dev/shm, where there is one), for a test whose many syncs would wait for a disk. */
-#define STAGE_TEST_IN_MEMORY(test)                                                                           \
-    cmocka_unit_test_prestate_setup_teardown(test, stage_setup_in_memory, stage_remove,                      \
-                                             (void *)(uintptr_t) #test)
+#define STAGE_CASE_IN_MEMORY(name, parameter)                                                                \
+    TEST_CASE_ON(name, stage_setup_in_memory, stage_remove, parameter)
 int stage_setup_in_memory(void **state);
 int stage_remove(void **state);
+/* The entry of a test of such a stage in a list of cmocka's. */
+#define STAGE_TEST(test)                                                                                     \
+    cmocka_unit_test_prestate_setup_teardown(test, stage_setup, kept_teardown, (void *)(uintptr_t) #test)
 
 /* Empty and fresh; sets ANNEAL_HOME, and ANNEAL_LEDGER to the same. For a test with several stages. */
 void stage_open(struct stage *stage, const char *name);

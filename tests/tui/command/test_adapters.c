@@ -3,9 +3,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "tests/cmocka.h"
@@ -15,9 +12,8 @@
 
 #define PEFT "tests/fixtures/peft/"
 
-static void adapters_beside_their_base_and_merged_give_the_same_loss(void **state)
+ADAPTER_CASE(adapters_beside_their_base_and_merged_give_the_same_loss, struct stage *s)
 {
-    struct stage *s = *state;
     adapter_train(PEFT "qwen3", "tuned", "8");
     double base = adapter_loss(PEFT "qwen3", NULL), alone = adapter_loss("tuned", NULL),
            beside = adapter_loss(PEFT "qwen3", "tuned");
@@ -34,9 +30,8 @@ static void adapters_beside_their_base_and_merged_give_the_same_loss(void **stat
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
+ADAPTER_CASE(a_checkpoint_of_adapters_holds_no_weight_of_the_base, struct stage *s)
 {
-    struct stage *s = *state;
     struct stat model, adapters;
     adapter_train(PEFT "llama", "tuned", "4");
     json_t *json = stage_json(process_output("model", "info", "tuned", "--json", NULL));
@@ -58,9 +53,8 @@ static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
     assert_int_not_equal(stat(path, &model), 0);
 }
 
-static void a_dry_run_shows_what_is_trained_and_what_is_frozen(void **state)
+ADAPTER_CASE(a_dry_run_shows_what_is_trained_and_what_is_frozen, struct stage *s)
 {
-    (void)state;
     char *data = kept_format("--data.train=%s", adapter_tokens);
     json_t *json =
         stage_json(process_output("train", "--dry-run", "--json", "--model.from=" PEFT "llama", data,
@@ -72,9 +66,8 @@ static void a_dry_run_shows_what_is_trained_and_what_is_frozen(void **state)
     assert_true(stage_int(json, "checkpoint_bytes") < 4 * (all - trained)); /* without the base */
 }
 
-static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
+ADAPTER_CASE(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, struct stage *s)
 {
-    (void)state;
     adapter_train(PEFT "qwen2", "whole", "400");
     struct process *killed = adapter_start_training(PEFT "qwen2", "killed", "400", "--progress=plain");
     process_wait_text(killed, "checkpoint");
@@ -108,9 +101,8 @@ static void expect_loss(double trained, double loss)
 }
 
 /* A head that was trained beside matrices in bf16 is not rounded. */
-static void a_run_is_evaluated_beside_the_base_that_it_was_trained_beside(void **state)
+ADAPTER_CASE(a_run_is_evaluated_beside_the_base_that_it_was_trained_beside, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const cases[][5] = {
         {"--model.from=tests/fixtures/nf4/model", "--lora.base=nf4"},
         {"--model.from=tests/fixtures/nf4/model", "--lora.base=nf4", "--lora.double_quant=false"},
@@ -147,20 +139,19 @@ static void trained_beside(const struct stage *s, const char *base, const char *
                      24 + 32 + 24 + 16 + 7 * 24 + head_count * ADAPTER_VOCABULARY * 24);
 }
 
-static void what_is_trained_beside_the_adapters_is_saved(void **state)
+ADAPTER_CASE(what_is_trained_beside_the_adapters_is_saved, struct stage *s)
 {
-    trained_beside(*state, PEFT "qwen2", "--lora.train_head=true", 1);
+    trained_beside(s, PEFT "qwen2", "--lora.train_head=true", 1);
 }
 
 /* In the file it is there as head, too. */
-static void a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is(void **state)
+ADAPTER_CASE(a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is, struct stage *s)
 {
-    trained_beside(*state, PEFT "llama", "--lora.train_embedding=true", 2);
+    trained_beside(s, PEFT "llama", "--lora.train_embedding=true", 2);
 }
 
-static void a_fork_of_adapters_goes_on_from_them(void **state)
+ADAPTER_CASE(a_fork_of_adapters_goes_on_from_them, struct stage *s)
 {
-    (void)state;
     adapter_train(PEFT "qwen3", "whole", "12");
     process_run(0, "fork", "whole", "--step=8", "--name=fork", "--progress=none", NULL);
     struct history whole = history_of("whole"), fork = history_of("fork");
@@ -169,9 +160,8 @@ static void a_fork_of_adapters_goes_on_from_them(void **state)
     assert_true(adapter_loss("whole", NULL) == adapter_loss("fork", NULL));
 }
 
-static void a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one(void **state)
+ADAPTER_CASE(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one, struct stage *s)
 {
-    struct stage *s = *state;
     char from[800];
     const char *base = stage_path(s, "base"), *moved = stage_path(s, "moved"),
                *other = stage_path(s, "other");
@@ -195,9 +185,8 @@ static void a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one(voi
 }
 
 /* peft puts adapters into the layers that layers_to_transform lists, null for all. */
-static void the_layers_with_adapters_are_named_for_peft(void **state)
+ADAPTER_CASE(the_layers_with_adapters_are_named_for_peft, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const cases[][2] = {{"--lora.layers=0,2", "[0,2]"}, {"--lora.layers=", "null"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const char *const names[] = {"some", "all"};
@@ -215,9 +204,8 @@ static void the_layers_with_adapters_are_named_for_peft(void **state)
     }
 }
 
-static void the_reservation_says_what_is_trained(void **state)
+ADAPTER_CASE(the_reservation_says_what_is_trained, struct stage *s)
 {
-    (void)state;
     static const char *const cases[][2] = {{"auto", "(lora), process "}, {"nf4", "(qlora), process "}};
     for (int i = 0; i < 2; i++) {
         char held[64];
@@ -237,9 +225,8 @@ static void the_reservation_says_what_is_trained(void **state)
     }
 }
 
-static void keys_that_fit_no_matrix_are_refused(void **state)
+ADAPTER_CASE(keys_that_fit_no_matrix_are_refused, struct stage *s)
 {
-    (void)state;
     static const struct {
         const char *key, *sentence;
     } cases[] = {
@@ -263,21 +250,4 @@ static void keys_that_fit_no_matrix_are_refused(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ADAPTER_TEST(adapters_beside_their_base_and_merged_give_the_same_loss),
-        ADAPTER_TEST(a_checkpoint_of_adapters_holds_no_weight_of_the_base),
-        ADAPTER_TEST(a_dry_run_shows_what_is_trained_and_what_is_frozen),
-        ADAPTER_TEST(a_run_with_adapters_resumes_bit_for_bit_after_kill_9),
-        ADAPTER_TEST(what_is_trained_beside_the_adapters_is_saved),
-        ADAPTER_TEST(a_run_is_evaluated_beside_the_base_that_it_was_trained_beside),
-        ADAPTER_TEST(a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is),
-        ADAPTER_TEST(a_fork_of_adapters_goes_on_from_them),
-        ADAPTER_TEST(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one),
-        ADAPTER_TEST(the_layers_with_adapters_are_named_for_peft),
-        ADAPTER_TEST(the_reservation_says_what_is_trained),
-        ADAPTER_TEST(keys_that_fit_no_matrix_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

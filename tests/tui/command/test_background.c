@@ -1,9 +1,6 @@
 /* A trainer in the background: --watch of resume and fork, the key that resumes, and leaving while it
  * prepares. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -50,9 +47,8 @@ static void end_run(const struct stage *s, const char *word)
     store_close(store);
 }
 
-static void resume_and_fork_with_watch_arrive_at_their_run(void **state)
+STAGE_CASE(resume_and_fork_with_watch_arrive_at_their_run, struct stage *s)
 {
-    struct stage *s = *state;
     open_with_stopped(s, "--train.total_steps=10000000");
     const char *resume[] = {"resume", "old", "--watch", "--eval.every=0", "--checkpoint.every=0", NULL};
     struct pty *pty = open_terminal(resume);
@@ -71,9 +67,8 @@ static void resume_and_fork_with_watch_arrive_at_their_run(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void several_ranks_with_watch_arrive_at_their_run(void **state)
+STAGE_CASE(several_ranks_with_watch_arrive_at_their_run, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     const char *train[] = {"train", s->config, "--watch", "--ranks=2", "--name=ranks", LONG_RUN, NULL};
     struct pty *pty = open_terminal(train);
@@ -88,9 +83,8 @@ static void several_ranks_with_watch_arrive_at_their_run(void **state)
 }
 
 /* As for one process, it fits the terminal. */
-static void several_ranks_draw_a_bar_on_a_terminal(void **state)
+STAGE_CASE(several_ranks_draw_a_bar_on_a_terminal, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     const char *train[] = {"train", s->config, "--ranks=2", "--name=ranks", LONG_RUN, NULL};
     struct pty *pty = open_terminal(train);
@@ -103,9 +97,8 @@ static void several_ranks_draw_a_bar_on_a_terminal(void **state)
     assert_string_equal(stage_status(), "stopped");
 }
 
-static void what_stands_in_the_way_of_a_resume_is_said_and_no_workbench_opens(void **state)
+STAGE_CASE(what_stands_in_the_way_of_a_resume_is_said_and_no_workbench_opens, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=old", "--progress=none", NULL);
     const char *resume[] = {"resume", "old", "--watch", NULL};
     struct pty *pty = open_terminal(resume);
@@ -116,9 +109,8 @@ static void what_stands_in_the_way_of_a_resume_is_said_and_no_workbench_opens(vo
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void r_resumes_a_run_that_was_stopped(void **state)
+STAGE_CASE(r_resumes_a_run_that_was_stopped, struct stage *s)
 {
-    struct stage *s = *state;
     open_with_stopped(s, "--train.total_steps=10000000");
     struct pty *pty = open_terminal(NULL);
     pty_wait_text(pty, "1 run, 0 training");
@@ -139,9 +131,8 @@ static void r_resumes_a_run_that_was_stopped(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void r_trains_a_finished_run_on_and_says_what_stands_in_the_way(void **state)
+STAGE_CASE(r_trains_a_finished_run_on_and_says_what_stands_in_the_way, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=old", "--progress=none", NULL);
     struct pty *pty = open_terminal(NULL);
     pty_wait_text(pty, "✓ finished");
@@ -162,9 +153,8 @@ static void r_trains_a_finished_run_on_and_says_what_stands_in_the_way(void **st
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run(void **state)
+STAGE_CASE(ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run, struct stage *s)
 {
-    struct stage *s = *state;
     char *path = stage_path(s, "large.txt");
     char *word = kept_format("--data.train=%s", path);
     FILE *file = fopen(path, "w"); /* many different words: counting and merging them takes seconds */
@@ -183,9 +173,8 @@ static void ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run(void **s
 }
 
 /* The program lies where a path has a blank in it, and nothing is installed. */
-static void the_command_to_continue_with_can_be_pasted_into_a_shell(void **state)
+STAGE_CASE(the_command_to_continue_with_can_be_pasted_into_a_shell, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     char *folder = kept_format("%s/my builds", s->folder);
     char *program = kept_format("%s/anneal", folder);
@@ -205,17 +194,4 @@ static void the_command_to_continue_with_can_be_pasted_into_a_shell(void **state
     assert_string_equal(stage_status(), "finished");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(resume_and_fork_with_watch_arrive_at_their_run),
-        STAGE_TEST(several_ranks_with_watch_arrive_at_their_run),
-        STAGE_TEST(several_ranks_draw_a_bar_on_a_terminal),
-        STAGE_TEST(what_stands_in_the_way_of_a_resume_is_said_and_no_workbench_opens),
-        STAGE_TEST(r_resumes_a_run_that_was_stopped),
-        STAGE_TEST(r_trains_a_finished_run_on_and_says_what_stands_in_the_way),
-        STAGE_TEST(the_command_to_continue_with_can_be_pasted_into_a_shell),
-        STAGE_TEST(ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,9 +2,6 @@
  * half-written file, and does not change stored data. */
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,9 +24,8 @@ static void expect_refused(const struct stage *s, int status, const char *word, 
 
 /* ---- corpus ---- */
 
-static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
+STAGE_CASE(a_missing_corpus_names_the_path_and_the_recipes, struct stage *s)
 {
-    struct stage *s = *state;
     expect_refused(s, 1, "--data.train=/nowhere/text.txt",
                    "data.train: /nowhere/text.txt: no such file, folder or recipe (");
     expect_refused(s, 1, "--data.val=/nowhere/text.txt", "data.val: /nowhere/text.txt: no such file");
@@ -39,9 +35,8 @@ static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
     expect_refused(s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
 }
 
-static void an_empty_corpus_says_that_there_is_nothing_to_learn(void **state)
+STAGE_CASE(an_empty_corpus_says_that_there_is_nothing_to_learn, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     stage_write(s->corpus, "", 0);
     expect_refused(s, 1, "--train.total_steps=3", "text.txt: is empty: there is nothing to learn from");
@@ -50,17 +45,15 @@ static void an_empty_corpus_says_that_there_is_nothing_to_learn(void **state)
     expect_refused(s, 1, path, "/folder: no files in this folder (put text files into it)");
 }
 
-static void a_corpus_shorter_than_a_sequence_gives_both_lengths(void **state)
+STAGE_CASE(a_corpus_shorter_than_a_sequence_gives_both_lengths, struct stage *s)
 {
-    struct stage *s = *state;
     stage_write(s->corpus, "seventeen letters", 17);
     expect_refused(s, 2, "--data.val_fraction=0",
                    "the corpus is too short: 17 tokens, but one sequence of seq_len 32 needs 33");
 }
 
-static void bytes_that_are_not_utf8_are_trained_on(void **state)
+STAGE_CASE(bytes_that_are_not_utf8_are_trained_on, struct stage *s)
 {
-    struct stage *s = *state;
     unsigned char bytes[4096];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * i / 7);
     stage_write(s->corpus, bytes, sizeof bytes);
@@ -72,9 +65,8 @@ static void bytes_that_are_not_utf8_are_trained_on(void **state)
 
 /* ---- configuration ---- */
 
-static void an_unknown_key_names_the_nearest_and_in_a_file_the_line(void **state)
+STAGE_CASE(an_unknown_key_names_the_nearest_and_in_a_file_the_line, struct stage *s)
 {
-    struct stage *s = *state;
     static const char text[] = "; a comment\n[train]\n\nlerning_rate = 1e-3\n";
     expect_refused(s, 2, "--train.lerning_rate=1e-3",
                    "unknown key train.lerning_rate (did you mean train.learning_rate?");
@@ -85,9 +77,8 @@ static void an_unknown_key_names_the_nearest_and_in_a_file_the_line(void **state
     expect_refused(s, 2, "--train.total_steps=3", path);
 }
 
-static void a_bad_value_is_met_with_the_accepted_ones(void **state)
+STAGE_CASE(a_bad_value_is_met_with_the_accepted_ones, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *word, *sentence;
     } cases[] = {
@@ -110,9 +101,8 @@ static void a_bad_value_is_met_with_the_accepted_ones(void **state)
         expect_refused(s, 2, cases[i].word, cases[i].sentence);
 }
 
-static void a_configuration_that_is_none_names_file_and_line(void **state)
+STAGE_CASE(a_configuration_that_is_none_names_file_and_line, struct stage *s)
 {
-    struct stage *s = *state;
     stage_write(s->config, "[train]\nnonsense\n", 17);
     char *sentence = kept_format(
         "%s:2: must be [section], key = value, or a comment line, which begins with ; or #", s->config);
@@ -125,9 +115,8 @@ static void a_configuration_that_is_none_names_file_and_line(void **state)
     process_expect_sentence(p, "is a folder, not a file");
 }
 
-static void more_ranks_than_the_host_can_bear_are_refused(void **state)
+STAGE_CASE(more_ranks_than_the_host_can_bear_are_refused, struct stage *s)
 {
-    struct stage *s = *state;
     long most = 16 * sysconf(_SC_NPROCESSORS_ONLN);
     if (most >= 1024) skip(); /* the most that there are anywhere */
     struct process *p = process_run(2, "train", s->config, kept_format("--ranks=%ld", most + 1), NULL);
@@ -135,9 +124,8 @@ static void more_ranks_than_the_host_can_bear_are_refused(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-static void impossible_sizes_name_both_keys(void **state)
+STAGE_CASE(impossible_sizes_name_both_keys, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *word, *sentence;
     } cases[] = {
@@ -152,9 +140,8 @@ static void impossible_sizes_name_both_keys(void **state)
         expect_refused(s, 2, cases[i].word, cases[i].sentence);
 }
 
-static void a_model_larger_than_memory_says_how_much_it_wants(void **state)
+STAGE_CASE(a_model_larger_than_memory_says_how_much_it_wants, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(1, "train", s->config, "--model.hidden_dim=131072",
                                     "--model.num_heads=128", "--model.num_layers=1024", NULL);
     process_expect_sentence(p, "training needs ");
@@ -162,9 +149,8 @@ static void a_model_larger_than_memory_says_how_much_it_wants(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-static void a_missing_gpu_is_said_in_one_sentence(void **state)
+STAGE_CASE(a_missing_gpu_is_said_in_one_sentence, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--device", "cuda", "--progress=none", NULL);
     int code = process_wait_exit(p);
     if (code == 0) {
@@ -179,9 +165,8 @@ static void a_missing_gpu_is_said_in_one_sentence(void **state)
 
 /* ---- token files ---- */
 
-static void a_truncated_token_file_gives_both_sizes(void **state)
+STAGE_CASE(a_truncated_token_file_gives_both_sizes, struct stage *s)
 {
-    struct stage *s = *state;
     unsigned char tokens[8 + 4 * 1000] = {0xE8, 0x03}; /* 1000 */
     char *path = stage_path(s, "cut.tok");
     char *word = kept_format("--data.train=%s", path);
@@ -198,9 +183,8 @@ static void a_truncated_token_file_gives_both_sizes(void **state)
 
 /* ---- the store ---- */
 
-static void a_home_that_is_a_file_names_the_variable(void **state)
+STAGE_CASE(a_home_that_is_a_file_names_the_variable, struct stage *s)
 {
-    struct stage *s = *state;
     stage_write(s->home, "", 0);
     struct process *p = process_run(1, "train", s->config, NULL);
     process_expect_sentence(p, "cannot keep runs (set ANNEAL_HOME to a folder you may write to): ");
@@ -212,9 +196,8 @@ static void a_home_that_is_a_file_names_the_variable(void **state)
     process_expect_sentence(process_expect(1, p), "nowhere to keep runs: HOME is not set (set ANNEAL_HOME");
 }
 
-static void a_database_of_a_newer_version_is_left_alone(void **state)
+STAGE_CASE(a_database_of_a_newer_version_is_left_alone, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--progress=none", "--train.total_steps=3", NULL);
     stage_query(s, "pragma user_version = 99");
     struct process *p = process_run(1, "train", s->config, NULL);
@@ -225,9 +208,8 @@ static void a_database_of_a_newer_version_is_left_alone(void **state)
     stage_expect(s, "select count(*) || ' ' || steps from runs", "1 3");
 }
 
-static void a_file_that_is_no_database_is_left_alone(void **state)
+STAGE_CASE(a_file_that_is_no_database_is_left_alone, struct stage *s)
 {
-    struct stage *s = *state;
     static const char text[] = "Dear diary, today I was taken for a database. Again. It is always the same.";
     char path[700];
     struct err err = {0};
@@ -240,9 +222,8 @@ static void a_file_that_is_no_database_is_left_alone(void **state)
     assert_string_equal(left, text);
 }
 
-static void a_locked_database_says_so_and_loses_nothing(void **state)
+STAGE_CASE(a_locked_database_says_so_and_loses_nothing, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--progress=none", "--train.total_steps=3", NULL);
     stage_query(s, "select 1"); /* skips where there is no shell */
     char *database = kept_format("%s/anneal.db", s->home);
@@ -264,9 +245,8 @@ static void a_locked_database_says_so_and_loses_nothing(void **state)
     assert_int_equal(stage_count_runs(), 2);
 }
 
-static void a_second_trainer_on_a_run_names_the_process_of_the_first(void **state)
+STAGE_CASE(a_second_trainer_on_a_run_names_the_process_of_the_first, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *first = process_start("train", s->config, "--name", "busy",
                                           "--train.total_steps=100000000", "--progress=json", NULL);
     process_wait_lines(first, 3);
@@ -300,9 +280,8 @@ static struct process *run_on_small_disk(const struct stage *s, const char *size
                                            s->config, NULL}});
 }
 
-static void a_read_only_disk_says_so(void **state)
+STAGE_CASE(a_read_only_disk_says_so, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p =
         run_on_small_disk(s, "8m", "mount -o remount,ro \"$1\" || exit 99; exec \"$0\" train \"$2\"");
     process_expect(1, p);
@@ -311,9 +290,8 @@ static void a_read_only_disk_says_so(void **state)
                             "write to; its runs can only be viewed)");
 }
 
-static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)
+STAGE_CASE(an_archive_on_a_read_only_disk_can_be_looked_at, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = run_on_small_disk(
         s, "8m",
         "for run in old new; do \"$0\" train \"$2\" --name $run --progress=none || exit 98; done\n"
@@ -329,9 +307,8 @@ static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)
     process_expect_sentence(p, "cannot be written: Read-only file system (set ANNEAL_HOME to");
 }
 
-static void a_full_disk_refuses_a_run_and_loses_none(void **state)
+STAGE_CASE(a_full_disk_refuses_a_run_and_loses_none, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = run_on_small_disk(
         s, "4m",
         "\"$0\" train \"$2\" --name old --progress=none || exit 98\n"
@@ -353,9 +330,8 @@ static void a_full_disk_refuses_a_run_and_loses_none(void **state)
     assert_non_null(strstr(output, "steps.csv: cannot write: No space left on device"));
 }
 
-static void a_disk_without_room_for_one_checkpoint_refuses_a_run(void **state)
+STAGE_CASE(a_disk_without_room_for_one_checkpoint_refuses_a_run, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = run_on_small_disk(
         s, "3m",
         "\"$0\" train \"$2\" --name big --model.hidden_dim=256 --progress=none; echo \"train $?\"\n"
@@ -385,17 +361,17 @@ static struct process *train_until_the_disk_is_full(const struct stage *s, const
             then));
 }
 
-static void the_last_weights_wait_for_room_on_a_full_disk(void **state)
+STAGE_CASE(the_last_weights_wait_for_room_on_a_full_disk, struct stage *s)
 {
-    struct process *p = train_until_the_disk_is_full(*state, "rm \"$1/fill\"");
+    struct process *p = train_until_the_disk_is_full(s, "rm \"$1/fill\"");
     process_expect(0, p);
     assert_string_equal(process_stdout(p),
                         "\"status\": \"paused\"\ntrain 0\nstep-100\n\"status\": \"finished\"\n");
 }
 
-static void a_run_that_waits_for_room_can_be_stopped(void **state)
+STAGE_CASE(a_run_that_waits_for_room_can_be_stopped, struct stage *s)
 {
-    struct process *p = train_until_the_disk_is_full(*state, "\"$0\" order big stop > /dev/null");
+    struct process *p = train_until_the_disk_is_full(s, "\"$0\" order big stop > /dev/null");
     process_expect(0, p);
     assert_string_equal(process_stdout(p), "\"status\": \"paused\"\ntrain 1\n\"status\": \"failed\"\n");
     assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step "));
@@ -404,9 +380,8 @@ static void a_run_that_waits_for_room_can_be_stopped(void **state)
 
 /* Two checkpoints of 4 MiB fit on the disk with the fill file, but no third one; each is written while
  * training goes on. The last one takes the place of the oldest. */
-static void a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkpoint(void **state)
+STAGE_CASE(a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkpoint, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = run_on_small_disk(
         s, "24m",
         "set -- \"$1\" \"$2\" --model.hidden_dim=256 --eval.every=0 --sample.every=0 --progress=none\n"
@@ -425,9 +400,8 @@ static void a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkp
     assert_string_equal(process_stdout(p), "train 0\nstep-10\nstep-40\n0\n1\n1\n41\nsame\n");
 }
 
-static void a_file_size_limit_is_an_error_not_a_death(void **state)
+STAGE_CASE(a_file_size_limit_is_an_error_not_a_death, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=old", "--progress=none", NULL);
     struct process *p = process_open(&(struct process_options){
         .prelude = "ulimit -f 8;",
@@ -439,27 +413,24 @@ static void a_file_size_limit_is_an_error_not_a_death(void **state)
 
 /* ---- commands, terminals and outputs ---- */
 
-static void the_workbench_without_a_terminal_says_what_prints_the_same(void **state)
+STAGE_CASE(the_workbench_without_a_terminal_says_what_prints_the_same, struct stage *s)
 {
-    (void)state;
     struct process *p = process_open(&(struct process_options){.arguments = (const char *const[]){NULL}});
     process_expect_sentence(process_expect(1, p), "the workbench needs a terminal");
     p = process_run(1, "watch", NULL);
     process_expect_sentence(p, "show latest` print the same information");
 }
 
-static void an_unknown_terminal_is_named_with_the_remedy(void **state)
+STAGE_CASE(an_unknown_terminal_is_named_with_the_remedy, struct stage *s)
 {
-    (void)state;
     struct pty *pty = pty_open(&(struct pty_options){.rows = 24, .columns = 120, .term = "nosuch-terminal"});
     pty_wait_text(pty, "\"nosuch-terminal\" (set TERM to");
     assert_int_equal(pty_wait_exit(pty), 1);
     pty_close(pty);
 }
 
-static void a_run_that_does_not_exist_suggests_the_nearest(void **state)
+STAGE_CASE(a_run_that_does_not_exist_suggests_the_nearest, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=kingjames", "--progress=none", "--train.total_steps=2", NULL);
     process_expect_sentence(process_run(1, "show", "kingjams", NULL),
                             "run \"kingjams\": there is no such run; did you mean \"kingjames\"?");
@@ -467,9 +438,8 @@ static void a_run_that_does_not_exist_suggests_the_nearest(void **state)
     process_expect_sentence(process_run(1, "resume", "kingjams", NULL), "did you mean \"kingjames\"?");
 }
 
-static void an_output_that_cannot_be_written_is_an_error(void **state)
+STAGE_CASE(an_output_that_cannot_be_written_is_an_error, struct stage *s)
 {
-    struct stage *s = *state;
     struct stat st;
     process_run(0, "train", s->config, "--name=out", "--progress=none", NULL);
     process_expect_sentence(process_run(1, "export", "out", "-o", "/nowhere/x.csv", NULL),
@@ -502,9 +472,8 @@ static void an_output_that_cannot_be_written_is_an_error(void **state)
 
 #define HOSTILE "char(27) || '[31m' || char(8238) || 'x' || char(7)" /* colour, right to left, a bell */
 
-static void a_terminal_gets_no_control_characters_and_a_file_all_bytes(void **state)
+STAGE_CASE(a_terminal_gets_no_control_characters_and_a_file_all_bytes, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const commands[][6] = {
         {"runs", NULL},
         {"runs", "--columns", "name,note,message,tags", NULL},
@@ -545,39 +514,4 @@ static void a_terminal_gets_no_control_characters_and_a_file_all_bytes(void **st
     assert_string_equal(process_output("tokenizer", "decode", "bytes", "27", NULL), "\033");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_terminal_gets_no_control_characters_and_a_file_all_bytes),
-        STAGE_TEST(a_missing_corpus_names_the_path_and_the_recipes),
-        STAGE_TEST(an_empty_corpus_says_that_there_is_nothing_to_learn),
-        STAGE_TEST(a_corpus_shorter_than_a_sequence_gives_both_lengths),
-        STAGE_TEST(bytes_that_are_not_utf8_are_trained_on),
-        STAGE_TEST(an_unknown_key_names_the_nearest_and_in_a_file_the_line),
-        STAGE_TEST(a_bad_value_is_met_with_the_accepted_ones),
-        STAGE_TEST(a_configuration_that_is_none_names_file_and_line),
-        STAGE_TEST(more_ranks_than_the_host_can_bear_are_refused),
-        STAGE_TEST(impossible_sizes_name_both_keys),
-        STAGE_TEST(a_model_larger_than_memory_says_how_much_it_wants),
-        STAGE_TEST(a_missing_gpu_is_said_in_one_sentence),
-        STAGE_TEST(a_truncated_token_file_gives_both_sizes),
-        STAGE_TEST(a_home_that_is_a_file_names_the_variable),
-        STAGE_TEST(a_database_of_a_newer_version_is_left_alone),
-        STAGE_TEST(a_file_that_is_no_database_is_left_alone),
-        STAGE_TEST(a_locked_database_says_so_and_loses_nothing),
-        STAGE_TEST(a_second_trainer_on_a_run_names_the_process_of_the_first),
-        STAGE_TEST(a_read_only_disk_says_so),
-        STAGE_TEST(an_archive_on_a_read_only_disk_can_be_looked_at),
-        STAGE_TEST(a_full_disk_refuses_a_run_and_loses_none),
-        STAGE_TEST(a_disk_without_room_for_one_checkpoint_refuses_a_run),
-        STAGE_TEST(the_last_weights_wait_for_room_on_a_full_disk),
-        STAGE_TEST(a_run_that_waits_for_room_can_be_stopped),
-        STAGE_TEST(a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkpoint),
-        STAGE_TEST(a_file_size_limit_is_an_error_not_a_death),
-        STAGE_TEST(the_workbench_without_a_terminal_says_what_prints_the_same),
-        STAGE_TEST(an_unknown_terminal_is_named_with_the_remedy),
-        STAGE_TEST(a_run_that_does_not_exist_suggests_the_nearest),
-        STAGE_TEST(an_output_that_cannot_be_written_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

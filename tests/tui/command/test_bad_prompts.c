@@ -1,9 +1,6 @@
 /* What a model cannot continue, answer or measure: each is one sentence with a remedy, and nothing is printed
  * that looks like a result. */
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -40,6 +37,8 @@ static int open_scene(void **state)
     return 0;
 }
 
+#define TEST(name, parameter) STAGE_CASE_SETUP(name, open_scene, parameter)
+
 /* A way to give the model the bytes of `lines`. */
 enum way { PROMPT, PROMPT_JSON, BATCH, CHAT, WAYS };
 
@@ -73,9 +72,8 @@ static void expect_refused(struct process *p, const char *sentence)
         fail_msg("no \"%s\" in the last line of:\n%s", sentence, text);
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+TEST(bytes_that_are_no_text_are_refused, struct scene *s)
 {
-    struct scene *s = *state;
     for (enum way way = PROMPT; way < WAYS; way++)
         expect_refused(give(s, way, "the \xff\xfe fox", 10, NULL),
                        way == BATCH  ? "lines.txt: line 1: the prompt is not valid UTF-8"
@@ -87,9 +85,8 @@ static void bytes_that_are_no_text_are_refused(void **state)
     expect_refused(give(s, CHAT, "the fox\n", 8, "--system=\xff"), "the system message is not valid UTF-8");
 }
 
-static void a_text_longer_than_the_model_reads_is_cut_with_a_warning_or_refused(void **state)
+TEST(a_text_longer_than_the_model_reads_is_cut_with_a_warning_or_refused, struct scene *s)
 {
-    struct scene *s = *state;
     char text[201];
     memset(text, 'a', 200);
     text[200] = '\0';
@@ -104,9 +101,8 @@ static void a_text_longer_than_the_model_reads_is_cut_with_a_warning_or_refused(
     expect_refused(give(s, CHAT, text, 200, NULL), "the message has 201 tokens, and there is room for 48");
 }
 
-static void an_empty_prompt_is_said_to_be_one(void **state)
+TEST(an_empty_prompt_is_said_to_be_one, struct scene *s)
 {
-    struct scene *s = *state;
     struct process *p = process_expect(0, give(s, PROMPT, "", 0, "--max-tokens=5"));
     assert_string_equal(process_stderr(p),
                         "anneal: warning: the prompt is empty: the text begins after a new line\n");
@@ -116,17 +112,15 @@ static void an_empty_prompt_is_said_to_be_one(void **state)
     assert_string_equal(process_stdout(p), "\n\n"); /* as many answers as lines */
 }
 
-static void a_limit_of_no_token_is_refused(void **state)
+TEST(a_limit_of_no_token_is_refused, struct scene *s)
 {
-    struct scene *s = *state;
     for (enum way way = PROMPT; way < WAYS; way++)
         expect_refused(give(s, way, "the", 3, "--max-tokens=0"),
                        "--max-tokens 0: must be a whole number from 1 to 999999");
 }
 
-static void a_stop_text_that_never_comes_leaves_the_other_ends(void **state)
+TEST(a_stop_text_that_never_comes_leaves_the_other_ends, struct scene *s)
 {
-    struct scene *s = *state;
     char words[64];
     struct process *p = process_expect(0, process_start("generate", s->model, "--prompt=the",
                                                         "--stop=no such text", "--max-tokens=5", NULL));
@@ -146,9 +140,8 @@ static void a_stop_text_that_never_comes_leaves_the_other_ends(void **state)
     assert_in_range(strlen(process_stdout(p)), 1, 2);
 }
 
-static void a_text_longer_than_the_model_reads_is_told(void **state)
+TEST(a_text_longer_than_the_model_reads_is_told, struct scene *s)
 {
-    struct scene *s = *state;
     struct process *p =
         process_expect(0, process_start("generate", s->model, "--prompt=the", "--max-tokens=61", NULL));
     assert_string_equal(process_stderr(p), ""); /* 64 in all */
@@ -158,9 +151,8 @@ static void a_text_longer_than_the_model_reads_is_told(void **state)
                         "them at a time\n");
 }
 
-static void a_model_without_a_tokenizer_says_so(void **state)
+TEST(a_model_without_a_tokenizer_says_so, struct scene *s)
 {
-    struct scene *s = *state;
     static const char sentence[] =
         "tokenizer.json: does not exist: the model was trained on token files that "
         "name no tokenizer (copy their tokenizer.json there)";
@@ -171,9 +163,8 @@ static void a_model_without_a_tokenizer_says_so(void **state)
     expect_refused(process_run(1, "evaluate", s->model, "--data", s->stage.corpus, "--json", NULL), sentence);
 }
 
-static void a_template_that_fails_is_named_with_its_line(void **state)
+TEST(a_template_that_fails_is_named_with_its_line, struct scene *s)
 {
-    struct scene *s = *state;
     static const struct {
         const char *template, *sentence;
     } cases[] = {
@@ -196,9 +187,8 @@ static void a_template_that_fails_is_named_with_its_line(void **state)
     expect_refused(give(s, CHAT, "the fox\n", 8, "--template=/nowhere.jinja"), "/nowhere.jinja: cannot open");
 }
 
-static void adapters_alone_are_no_model(void **state)
+TEST(adapters_alone_are_no_model, struct scene *s)
 {
-    struct scene *s = *state;
     static const char config[] = "{\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"no/such-model\", "
                                  "\"r\": 8, \"lora_alpha\": 16, "
                                  "\"target_modules\": [\"q_proj\"], \"task_type\": \"CAUSAL_LM\"}";
@@ -216,19 +206,4 @@ static void adapters_alone_are_no_model(void **state)
     expect_refused(process_run(1, "evaluate", folder, "--data", s->stage.corpus, "--json", NULL), "/peft");
 }
 
-int main(void)
-{
-#define TEST(name) STAGE_TEST_SETUP(name, open_scene)
-    const struct CMUnitTest tests[] = {
-        TEST(bytes_that_are_no_text_are_refused),
-        TEST(a_text_longer_than_the_model_reads_is_cut_with_a_warning_or_refused),
-        TEST(an_empty_prompt_is_said_to_be_one),
-        TEST(a_limit_of_no_token_is_refused),
-        TEST(a_stop_text_that_never_comes_leaves_the_other_ends),
-        TEST(a_text_longer_than_the_model_reads_is_told),
-        TEST(a_model_without_a_tokenizer_says_so),
-        TEST(a_template_that_fails_is_named_with_its_line),
-        TEST(adapters_alone_are_no_model),
-    };
-    return cmocka_run_group_tests_name("bad prompts", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -5,7 +5,7 @@
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
-TEST_CASE(steps_learn_their_batch_and_the_spread_holds_the_median)
+STAGE_CASE(steps_learn_their_batch_and_the_spread_holds_the_median, struct stage *s)
 {
     json_t *json = stage_json(process_output("bench", "step", "--model.preset=shakespeare",
                                              "--model.num_layers=1", "--train.batch_size=2",
@@ -18,10 +18,4 @@ TEST_CASE(steps_learn_their_batch_and_the_spread_holds_the_median)
     assert_string_equal(stage_text(json, "precision"), "fp32");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(steps_learn_their_batch_and_the_spread_holds_the_median),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

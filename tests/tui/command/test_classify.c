@@ -4,9 +4,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/cmocka.h"
@@ -64,9 +61,8 @@ static void expect_close(double value, double expected, double part)
     if (!(fabs(value - expected) <= part * fabs(expected))) fail_msg("%.9g, not %.9g", value, expected);
 }
 
-static void a_run_gives_texts_the_labels_it_learned(void **state)
+STAGE_CASE(a_run_gives_texts_the_labels_it_learned, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     write_texts(s, path, 90);
     char *data = kept_format("--data.train=%s", path);
@@ -118,9 +114,8 @@ static void ruin(const char *folder)
     fclose(file);
 }
 
-static void adapters_and_an_export_classify_as_well(void **state)
+STAGE_CASE(adapters_and_an_export_classify_as_well, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700], from[700], export[700], data[720];
     write_texts(s, path, 90);
     process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
@@ -167,9 +162,8 @@ static void adapters_and_an_export_classify_as_well(void **state)
     assert_true(stage_real(merged, "accuracy") == stage_real(apart, "accuracy"));
 }
 
-static void the_first_batches_of_an_evaluation_are_a_fair_sample(void **state)
+STAGE_CASE(the_first_batches_of_an_evaluation_are_a_fair_sample, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700], data[720], *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size); /* sorted by label and by length; none shares a row */
@@ -189,9 +183,8 @@ static void the_first_batches_of_an_evaluation_are_a_fair_sample(void **state)
     assert_string_equal(all, "12");
 }
 
-static void the_line_of_an_evaluation_names_the_measure_that_is_followed(void **state)
+STAGE_CASE(the_line_of_an_evaluation_names_the_measure_that_is_followed, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     write_texts(s, path, 30);
     char *data = kept_format("--data.train=%s", path);
@@ -209,9 +202,8 @@ static void the_line_of_an_evaluation_names_the_measure_that_is_followed(void **
 }
 
 /* The last evaluation of a run and `anneal evaluate` of the same texts measure the same. */
-static void an_evaluation_measures_what_training_does(void **state)
+STAGE_CASE(an_evaluation_measures_what_training_does, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     char *text = write_texts(s, path, 45);
     char *held = stage_path(s, "held.csv");
@@ -237,9 +229,8 @@ static void an_evaluation_measures_what_training_does(void **state)
     assert_non_null(strstr(page, "\nConfusion: texts of a class (rows)"));
 }
 
-static void what_is_wrong_gets_one_sentence(void **state)
+STAGE_CASE(what_is_wrong_gets_one_sentence, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     write_texts(s, path, 30);
     train(s, "abc", path, "--train.total_steps=2");
@@ -261,9 +252,8 @@ static void what_is_wrong_gets_one_sentence(void **state)
                             "the data have the label \"0\", which the classifier");
 }
 
-static void empty_texts_of_a_file_are_left_out_and_counted(void **state)
+STAGE_CASE(empty_texts_of_a_file_are_left_out_and_counted, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     write_texts(s, path, 30);
     train(s, "abc", path, "--train.total_steps=2");
@@ -276,9 +266,8 @@ static void empty_texts_of_a_file_are_left_out_and_counted(void **state)
     assert_null(strstr(process_stdout(p), "\r\n3,"));
 }
 
-static void an_interrupt_keeps_what_is_written(void **state)
+STAGE_CASE(an_interrupt_keeps_what_is_written, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     write_texts(s, path, 40);
     train(s, "abc", path, "--train.total_steps=2");
@@ -292,17 +281,4 @@ static void an_interrupt_keeps_what_is_written(void **state)
     assert_true(count >= 512 && count < 400000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_run_gives_texts_the_labels_it_learned),
-        STAGE_TEST(adapters_and_an_export_classify_as_well),
-        STAGE_TEST(the_first_batches_of_an_evaluation_are_a_fair_sample),
-        STAGE_TEST(the_line_of_an_evaluation_names_the_measure_that_is_followed),
-        STAGE_TEST(an_evaluation_measures_what_training_does),
-        STAGE_TEST(what_is_wrong_gets_one_sentence),
-        STAGE_TEST(empty_texts_of_a_file_are_left_out_and_counted),
-        STAGE_TEST(an_interrupt_keeps_what_is_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -4,9 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,9 +62,8 @@ static void clean(const char *option)
     process_run(0, "clean", "--yes", "--progress=none", option, NULL);
 }
 
-static void the_best_and_the_newest_checkpoint_stay(void **state)
+STAGE_CASE(the_best_and_the_newest_checkpoint_stay, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = train(s, "base");
     assert_string_equal(checkpoints(folder), "step-10 step-20 step-30 step-40");
     struct process *p = process_run(0, "clean", "--progress=none", NULL); /* shows, as no terminal can ask */
@@ -90,9 +86,8 @@ static void the_best_and_the_newest_checkpoint_stay(void **state)
     assert_int_equal(history_of("base").count, 45);
 }
 
-static void all_but_the_best_are_removed_on_request(void **state)
+STAGE_CASE(all_but_the_best_are_removed_on_request, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = train(s, "base"), *other = train(s, "other");
     process_run(0, "clean", "--filter", "name=base", "--all-but-best", "--yes", NULL);
     assert_string_equal(checkpoints(folder), "step-20");
@@ -108,9 +103,8 @@ static void all_but_the_best_are_removed_on_request(void **state)
     process_expect_sentence(process_run(2, "clean", "base", "--filter", "name=x", NULL), "not both");
 }
 
-static void what_is_damaged_never_stays_in_place_of_what_is_whole(void **state)
+STAGE_CASE(what_is_damaged_never_stays_in_place_of_what_is_whole, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = train(s, "base");
     damage(folder, 40);
     process_run(0, "clean", "--yes", "--only=damaged", NULL);
@@ -129,9 +123,8 @@ static void what_is_damaged_never_stays_in_place_of_what_is_whole(void **state)
     assert_string_equal(checkpoints(lost), "step-10.damaged step-20.damaged step-30.damaged step-40.damaged");
 }
 
-static void what_others_refer_to_stays_and_deleting_it_warns(void **state)
+STAGE_CASE(what_others_refer_to_stays_and_deleting_it_warns, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = train(s, "base");
     process_run(0, "fork", "base", "--step=30", "--train.total_steps=45", "--name=fork", "--progress=none",
                 NULL);
@@ -152,9 +145,8 @@ static void what_others_refer_to_stays_and_deleting_it_warns(void **state)
     assert_non_null(strstr(process_stderr(p), "-tuned was started from "));
 }
 
-static void runs_that_others_refer_to_can_be_deleted_with_them(void **state)
+STAGE_CASE(runs_that_others_refer_to_can_be_deleted_with_them, struct stage *s)
 {
-    struct stage *s = *state;
     train(s, "base");
     process_run(0, "fork", "base", "--step=30", "--train.total_steps=45", "--name=fork", "--progress=none",
                 NULL);
@@ -162,9 +154,8 @@ static void runs_that_others_refer_to_can_be_deleted_with_them(void **state)
     assert_null(strstr(process_stderr(p), "warning"));
 }
 
-static void leftovers_go_and_what_is_not_anneals_stays(void **state)
+STAGE_CASE(leftovers_go_and_what_is_not_anneals_stays, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = train(s, "base");
     static const char *const ours[] = {"checkpoints/.step-50.tmp-99", "checkpoints/step-15.deleted",
                                        "checkpoints/step-5.damaged", "checkpoints/step-6.suspect",
@@ -205,9 +196,8 @@ static void leftovers_go_and_what_is_not_anneals_stays(void **state)
 }
 
 /* The folder's time does not tell that a process is writing to it: its lock does. */
-static void what_a_preparation_is_writing_stays(void **state)
+STAGE_CASE(what_a_preparation_is_writing_stays, struct stage *s)
 {
-    struct stage *s = *state;
     train(s, "base");
     const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     char *data = kept_format("%s/data", s->home),
@@ -235,9 +225,8 @@ static int count_caches(const struct stage *s)
     return count;
 }
 
-static void only_the_kinds_that_are_named_go_and_a_text_is_encoded_again_alike(void **state)
+STAGE_CASE(only_the_kinds_that_are_named_go_and_a_text_is_encoded_again_alike, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = train(s, "base"), *half = kept_format("%s/checkpoints/step-15.deleted", folder),
          *fetched = kept_format("%s/data/kept.txt", s->home);
     assert_int_equal(mkdir(half, 0777), 0);
@@ -251,9 +240,8 @@ static void only_the_kinds_that_are_named_go_and_a_text_is_encoded_again_alike(v
     process_expect_sentence(p, "must be checkpoints|damaged|caches, or several with commas between");
 }
 
-static void a_run_that_trains_is_left_as_it_is(void **state)
+STAGE_CASE(a_run_that_trains_is_left_as_it_is, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--name=live", "--train.total_steps=100000000",
                                       "--checkpoint.every=1", "--checkpoint.keep=4", "--eval.every=0",
                                       "--sample.every=0", "--progress=json", NULL);
@@ -279,9 +267,8 @@ static bool ended_or_fewer(struct process *p, void *context)
 }
 
 /* Whatever was being removed when it was killed is no checkpoint any more, and the next call goes on. */
-static void killed_at_any_moment_it_leaves_no_half_checkpoint(void **state)
+STAGE_CASE(killed_at_any_moment_it_leaves_no_half_checkpoint, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=many", "--checkpoint.every=1", "--checkpoint.keep=1000",
                 "--progress=none", NULL);
     char *folder = kept_format("%s/runs/%s", s->home, stage_query(s, "select id from runs"));
@@ -298,9 +285,8 @@ static void killed_at_any_moment_it_leaves_no_half_checkpoint(void **state)
     process_run(0, "doctor", "--progress=none", NULL);
 }
 
-static void on_a_terminal_it_asks(void **state)
+STAGE_CASE(on_a_terminal_it_asks, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = train(s, "base");
     static const char *const words[] = {"clean", "--only=checkpoints", NULL};
     static const char *const answers[] = {"\r", "n\r", "y\r"};
@@ -315,9 +301,8 @@ static void on_a_terminal_it_asks(void **state)
     }
 }
 
-static void deleting_asks_on_a_terminal_too(void **state)
+STAGE_CASE(deleting_asks_on_a_terminal_too, struct stage *s)
 {
-    struct stage *s = *state;
     train(s, "base");
     static const char *const words[] = {"delete", "base", NULL};
     static const char *const answers[] = {"\r", "n\r", "y\r"}, *const ends[] = {"nothing was deleted",
@@ -334,9 +319,8 @@ static void deleting_asks_on_a_terminal_too(void **state)
     }
 }
 
-static void a_disk_without_room_for_the_checkpoints_is_foreseen(void **state)
+STAGE_CASE(a_disk_without_room_for_the_checkpoints_is_foreseen, struct stage *s)
 {
-    struct stage *s = *state;
     static const char warning[] = "the disk has no room for all checkpoints";
     json_t *plan = stage_json(process_output("train", s->config, "--dry-run", "--json", NULL));
     assert_int_equal(json_array_size(json_object_get(plan, "warnings")), 0);
@@ -366,9 +350,8 @@ static void a_disk_without_room_for_the_checkpoints_is_foreseen(void **state)
         s, "select count(*) from events where level = 'warning' and text like 'the disk has no room%'", "1");
 }
 
-static void the_list_of_runs_shows_what_each_holds(void **state)
+STAGE_CASE(the_list_of_runs_shows_what_each_holds, struct stage *s)
 {
-    struct stage *s = *state;
     char *large = train(s, "large");
     process_run(0, "train", s->config, "--name=small", "--checkpoint.keep=1", "--progress=none", NULL);
     json_t *list = stage_json(process_output("runs", "--columns=name,disk", "--sort=-disk", "--json", NULL));
@@ -381,23 +364,4 @@ static void the_list_of_runs_shows_what_each_holds(void **state)
     assert_int_equal(json_array_size(list), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(the_best_and_the_newest_checkpoint_stay),
-        STAGE_TEST(all_but_the_best_are_removed_on_request),
-        STAGE_TEST(what_is_damaged_never_stays_in_place_of_what_is_whole),
-        STAGE_TEST(what_others_refer_to_stays_and_deleting_it_warns),
-        STAGE_TEST(runs_that_others_refer_to_can_be_deleted_with_them),
-        STAGE_TEST(leftovers_go_and_what_is_not_anneals_stays),
-        STAGE_TEST(what_a_preparation_is_writing_stays),
-        STAGE_TEST(only_the_kinds_that_are_named_go_and_a_text_is_encoded_again_alike),
-        STAGE_TEST(a_run_that_trains_is_left_as_it_is),
-        STAGE_TEST(killed_at_any_moment_it_leaves_no_half_checkpoint),
-        STAGE_TEST(on_a_terminal_it_asks),
-        STAGE_TEST(deleting_asks_on_a_terminal_too),
-        STAGE_TEST(a_disk_without_room_for_the_checkpoints_is_foreseen),
-        STAGE_TEST(the_list_of_runs_shows_what_each_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

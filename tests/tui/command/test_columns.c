@@ -1,9 +1,6 @@
 /* Every column of the run store is filled: a few runs do everything that is recorded, and no column may stay
  * empty or 0 in all rows. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "runs/columns.h"
 #include "tests/cmocka.h"
@@ -84,9 +81,8 @@ static void record_everything(struct stage *s)
     process_expect(0, steered);
 }
 
-static void no_column_stays_empty(void **state)
+TEST_CASE(no_column_stays_empty)
 {
-    (void)state;
     struct stage s;
     record_everything(&s);
     for (int t = 0; t < TABLE_COUNT; t++) {
@@ -106,10 +102,4 @@ static void no_column_stays_empty(void **state)
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(no_column_stays_empty, process_close_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

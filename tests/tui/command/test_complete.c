@@ -1,7 +1,4 @@
 /* Completion: the candidates for a line that is being typed, and that bash, zsh and fish show them. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
@@ -31,9 +28,8 @@ static const char *candidates(const char *const words[])
 }
 #define CANDIDATES(...) candidates((const char *const[]){__VA_ARGS__, NULL})
 
-static void commands_and_their_subcommands_are_offered(void **state)
+TEST_CASE(commands_and_their_subcommands_are_offered)
 {
-    (void)state;
     assert_string_equal(CANDIDATES("tr"), "train");
     assert_string_equal(CANDIDATES("re"), "resume");
     assert_string_equal(CANDIDATES("data", ""), "prepare info show fetch");
@@ -45,9 +41,8 @@ static void commands_and_their_subcommands_are_offered(void **state)
     assert_null(strstr(help, "anneal complete"));
 }
 
-static void an_option_is_offered_once_and_then_its_values(void **state)
+TEST_CASE(an_option_is_offered_once_and_then_its_values)
 {
-    (void)state;
     assert_string_equal(CANDIDATES("export", "--"),
                         "--format --metric --smooth --log --table --output --help");
     assert_string_equal(CANDIDATES("export", "x", "--format=csv", "-o", "y", "-"),
@@ -63,9 +58,8 @@ static void an_option_is_offered_once_and_then_its_values(void **state)
     assert_string_equal(CANDIDATES("train", "--", "--js"), ":files");
 }
 
-static void keys_come_by_section_and_with_the_values_that_they_accept(void **state)
+TEST_CASE(keys_come_by_section_and_with_the_values_that_they_accept)
 {
-    (void)state;
     assert_string_equal(CANDIDATES("train", "--me"), "--memory.");
     assert_string_equal(CANDIDATES("train", "--memory."), "--memory.allocator= --memory.reserve=");
     assert_string_equal(CANDIDATES("resume", "x", "--train.lea"), "--train.learning_rate=");
@@ -75,9 +69,8 @@ static void keys_come_by_section_and_with_the_values_that_they_accept(void **sta
     assert_string_equal(CANDIDATES("generate", "x", "--memory."), ""); /* takes no settings */
 }
 
-static void words_are_offered_by_what_they_stand_for(void **state)
+TEST_CASE(words_are_offered_by_what_they_stand_for)
 {
-    (void)state;
     assert_string_equal(CANDIDATES("order", "x", "c"), "continue checkpoint");
     assert_string_equal(CANDIDATES("order", "x", "lr-factor", ""), "");
     assert_string_equal(CANDIDATES("data", "fetch", ""), "kjv");
@@ -106,9 +99,8 @@ static const char *list_files(const struct stage *s)
     return process_stdout(process);
 }
 
-static void runs_are_offered_by_name_and_by_id(void **state)
+STAGE_CASE(runs_are_offered_by_name_and_by_id, struct stage *s)
 {
-    struct stage *s = *state;
     for (int i = 0; i < 2; i++)
         process_run(0, "train", s->config, "--device=cpu", "--name=first", "--train.total_steps=1", NULL);
     process_run(0, "train", s->config, "--device=cpu", "--name=second", "--train.total_steps=1", NULL);
@@ -128,9 +120,8 @@ static void runs_are_offered_by_name_and_by_id(void **state)
     assert_string_equal(CANDIDATES("train", "--model.from=q"), "--model.from=qwen :folders");
 }
 
-static void without_a_store_nothing_is_offered_and_nothing_made(void **state)
+STAGE_CASE(without_a_store_nothing_is_offered_and_nothing_made, struct stage *s)
 {
-    struct stage *s = *state;
     char home[700];
     snprintf(home, sizeof home, "%s/none/at all", s->folder);
     setenv("ANNEAL_HOME", home, 1);
@@ -188,9 +179,8 @@ static void expect_completed(const struct command *command)
     }
 }
 
-static void whatever_a_command_takes_is_offered(void **state)
+STAGE_CASE(whatever_a_command_takes_is_offered, struct stage *s)
 {
-    struct stage *s = *state;
     char *sweeps = kept_format("%s/sweeps/first", s->home);
     assert_int_equal(file_make_folders(sweeps, NULL), STATUS_OK);
     process_run(0, "train", s->config, "--device=cpu", "--tag=new", "--train.total_steps=1", NULL);
@@ -217,9 +207,8 @@ static void expect_shell(const char *shell, const char *flag, const char *script
 }
 
 /* Readline's words: "=" and ":" are words of their own. */
-static void bash_completes_a_line(void **state)
+TEST_CASE(bash_completes_a_line)
 {
-    (void)state;
     expect_shell("bash", "--norc",
                  "source packaging/completion/anneal.bash\n"
                  "complete -p anneal\n"
@@ -244,9 +233,8 @@ static void bash_completes_a_line(void **state)
 }
 
 /* The functions of zsh's own completion are replaced by ones that print what they are given. */
-static void zsh_completes_a_line(void **state)
+TEST_CASE(zsh_completes_a_line)
 {
-    (void)state;
     expect_shell("zsh", "-f",
                  "_describe() { print -r -- ${${(P)2}%%:*} $3 }\n"
                  "_files() { print -r -- files $@ of $PREFIX }\n"
@@ -262,9 +250,8 @@ static void zsh_completes_a_line(void **state)
                  "fetch\n--table=evals\n--memory.allocator= -S\nfiles -/ of co\nfiles of core\n");
 }
 
-static void fish_completes_a_line(void **state)
+TEST_CASE(fish_completes_a_line)
 {
-    (void)state;
     expect_shell("fish", "--no-config",
                  "source packaging/completion/anneal.fish\n"
                  "for line in 'anneal data fe' 'anneal export --table=eva' 'anneal train --train.opt' \\\n"
@@ -276,20 +263,4 @@ static void fish_completes_a_line(void **state)
                  "eval\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(commands_and_their_subcommands_are_offered, process_close_all),
-        cmocka_unit_test_teardown(an_option_is_offered_once_and_then_its_values, process_close_all),
-        cmocka_unit_test_teardown(keys_come_by_section_and_with_the_values_that_they_accept,
-                                  process_close_all),
-        cmocka_unit_test_teardown(words_are_offered_by_what_they_stand_for, process_close_all),
-        STAGE_TEST(runs_are_offered_by_name_and_by_id),
-        STAGE_TEST(without_a_store_nothing_is_offered_and_nothing_made),
-        STAGE_TEST(whatever_a_command_takes_is_offered),
-        cmocka_unit_test_teardown(bash_completes_a_line, process_close_all),
-        cmocka_unit_test_teardown(zsh_completes_a_line, process_close_all),
-        cmocka_unit_test_teardown(fish_completes_a_line, process_close_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,8 +1,5 @@
 /* The demo: what it announces, what a second start offers, and what it does where nobody is asked. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runs/run.h"
@@ -85,9 +82,8 @@ static void expect_runs(const struct small *s, const char *names_and_segments)
     assert_string_equal(text, names_and_segments);
 }
 
-static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **state)
+TEST_CASE(a_second_demo_offers_to_watch_to_resume_or_to_start_anew)
 {
-    (void)state;
     struct small s;
     small_open(&s, "demo", "--train.total_steps=1000000");
     struct pty *pty = open_demo(&s, NULL);
@@ -136,9 +132,8 @@ static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **stat
     assert_int_equal(stage_count_leftovers(&s.stage), 0);
 }
 
-static void without_utf8_it_says_how_the_charts_can_be_seen(void **state)
+TEST_CASE(without_utf8_it_says_how_the_charts_can_be_seen)
 {
-    (void)state;
     struct small s;
     small_open(&s, "ascii", "--train.total_steps=1000000");
     struct pty *pty = open_demo(&s, "LC_ALL=C");
@@ -154,9 +149,8 @@ static void without_utf8_it_says_how_the_charts_can_be_seen(void **state)
     stop_newest(&s);
 }
 
-static void without_a_terminal_it_resumes_what_was_stopped_else_starts_anew(void **state)
+TEST_CASE(without_a_terminal_it_resumes_what_was_stopped_else_starts_anew)
 {
-    (void)state;
     struct small s;
     small_open(&s, "plain", "--train.total_steps=1000000");
     struct process *p = process_open(&(struct process_options){.arguments = s.words});
@@ -182,12 +176,5 @@ static void without_a_terminal_it_resumes_what_was_stopped_else_starts_anew(void
 int main(void)
 {
     unsetenv("MAKELEVEL"); /* make runs the tests; the demo would name make in its hints */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_second_demo_offers_to_watch_to_resume_or_to_start_anew,
-                                  process_close_all),
-        cmocka_unit_test_teardown(without_utf8_it_says_how_the_charts_can_be_seen, process_close_all),
-        cmocka_unit_test_teardown(without_a_terminal_it_resumes_what_was_stopped_else_starts_anew,
-                                  process_close_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -3,9 +3,6 @@
 #include <fcntl.h>
 #include <fts.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,9 +110,8 @@ static void make_file(const char *path)
 
 /* ---- the tests ---- */
 
-static void what_is_sound_is_called_so(void **state)
+STAGE_CASE(what_is_sound_is_called_so, struct stage *s)
 {
-    struct stage *s = *state;
     process_expect_sentence(process_run(1, "doctor", NULL), "there is no store here (ANNEAL_HOME");
     process_expect_sentence(process_run(1, "doctor", "--repair", NULL), "there is no store here");
     assert_int_not_equal(access(s->home, F_OK), 0); /* nothing is made */
@@ -133,9 +129,8 @@ static void what_is_sound_is_called_so(void **state)
     process_expect_sentence(process_run(1, "doctor", "nonesuch", NULL), "nonesuch");
 }
 
-static void a_flipped_byte_is_found_and_set_aside(void **state)
+STAGE_CASE(a_flipped_byte_is_found_and_set_aside, struct stage *s)
 {
-    struct stage *s = *state;
     char *id = train(s, "base"), *step = kept_format("%s/runs/%s/checkpoints/step-40", s->home, id);
     flip(kept_format("%s/model.safetensors", step), 2000);
     process_expect_sentence(process_run(1, "doctor", "--progress=none", NULL), "1 problem in ");
@@ -152,9 +147,8 @@ static void a_flipped_byte_is_found_and_set_aside(void **state)
     expect_line(doctor(s, 0), "note", "step-40.damaged", "set aside");
 }
 
-static void a_removed_file_is_found(void **state)
+STAGE_CASE(a_removed_file_is_found, struct stage *s)
 {
-    struct stage *s = *state;
     char *id = train(s, "base"), *step = kept_format("%s/runs/%s/checkpoints/step-40", s->home, id);
     assert_int_equal(unlink(kept_format("%s/trainer.json", step)), 0);
     expect_line(doctor(s, 1), "problem", step, "trainer.json", "continues from step-30");
@@ -168,9 +162,8 @@ static void a_removed_file_is_found(void **state)
     expect_line(doctor(s, 1), "problem", id, "the folder of the run is missing", "delete");
 }
 
-static void a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not(void **state)
+STAGE_CASE(a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=base", "--checkpoint.keep=10", "--progress=none", NULL);
     char *id = id_of(s, "base"), *checkpoints = kept_format("%s/runs/%s/checkpoints", s->home, id),
          *away = stage_path(s, "away");
@@ -206,9 +199,8 @@ static void a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not(voi
     assert_null(strstr(doctor(s, 0), "note"));
 }
 
-static void missing_steps_are_found(void **state)
+STAGE_CASE(missing_steps_are_found, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=halves", "--until=15", "--progress=none", NULL);
     process_run(0, "resume", "halves", "--progress=none", NULL);
     stage_query(s, "delete from steps where step between 12 and 17 or step = 30");
@@ -224,9 +216,8 @@ static void missing_steps_are_found(void **state)
     process_run(0, "doctor", "far", NULL);
 }
 
-static void reservations_of_killed_processes_are_found(void **state)
+STAGE_CASE(reservations_of_killed_processes_are_found, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--name=killed", "--train.total_steps=100000000",
                                       "--checkpoint.every=0", "--progress=json", NULL);
     process_wait_lines(p, 3);
@@ -241,9 +232,8 @@ static void reservations_of_killed_processes_are_found(void **state)
     assert_null(strstr(repair(0), "repaired"));
 }
 
-static void folders_of_no_run_are_found(void **state)
+STAGE_CASE(folders_of_no_run_are_found, struct stage *s)
 {
-    struct stage *s = *state;
     char *id = train(s, "base");
     char *foreign = kept_format("%s/runs/foreign", s->home), *empty = kept_format("%s/runs/empty", s->home);
     assert_true(mkdir(foreign, 0777) == 0 && mkdir(empty, 0777) == 0);
@@ -265,9 +255,8 @@ static void folders_of_no_run_are_found(void **state)
     assert_null(strstr(repair(0), "repaired"));
 }
 
-static void leftovers_are_noted(void **state)
+STAGE_CASE(leftovers_are_noted, struct stage *s)
 {
-    struct stage *s = *state;
     char *id = train(s, "base"), *folder = kept_format("%s/runs/%s", s->home, id);
     char *half = kept_format("%s/checkpoints/.step-50.tmp-99", folder),
          *text = kept_format("%s/log.txt.tmp-77", folder),
@@ -284,9 +273,8 @@ static void leftovers_are_noted(void **state)
     assert_null(strstr(out, "notes.tmp"));
 }
 
-static void records_that_wait_are_found_and_stored(void **state)
+STAGE_CASE(records_that_wait_are_found_and_stored, struct stage *s)
 {
-    struct stage *s = *state;
     stage_run_without_table(s, "late");
     expect_line(doctor(s, 1), "problem", "/records", "that the database lacks wait",
                 "doctor --repair` stores");
@@ -298,9 +286,8 @@ static void records_that_wait_are_found_and_stored(void **state)
     stage_expect(s, "select count(*) = max(step) + 1 and min(step) = 0 from steps", "1");
 }
 
-static void records_that_cannot_be_read_are_a_problem(void **state)
+STAGE_CASE(records_that_cannot_be_read_are_a_problem, struct stage *s)
 {
-    struct stage *s = *state;
     char *records = kept_format("%s/runs/%s/records", s->home, train(s, "base"));
     stage_write(records, "ANNLREC\2 of times to come", 26);
     expect_line(doctor(s, 1), "problem", records, "newer anneal");
@@ -319,9 +306,8 @@ static void records_that_cannot_be_read_are_a_problem(void **state)
     expect_line(repair(0), "repaired", records, "the run was made again");
 }
 
-static void a_damaged_database_is_found_and_folders_are_checked_all_the_same(void **state)
+STAGE_CASE(a_damaged_database_is_found_and_folders_are_checked_all_the_same, struct stage *s)
 {
-    struct stage *s = *state;
     char *id = train(s, "base"), *step = kept_format("%s/runs/%s/checkpoints/step-40", s->home, id);
     stage_query(s, "pragma wal_checkpoint(truncate)");
     char *database = kept_format("%s/anneal.db", s->home);
@@ -341,9 +327,8 @@ static void a_damaged_database_is_found_and_folders_are_checked_all_the_same(voi
     expect_line(out, "problem", step, "model.safetensors");
 }
 
-static void damage_that_concerns_all_runs_is_reported_once(void **state)
+STAGE_CASE(damage_that_concerns_all_runs_is_reported_once, struct stage *s)
 {
-    struct stage *s = *state;
     train(s, "one");
     train(s, "two");
     stage_query(s, "pragma wal_checkpoint(truncate)");
@@ -357,9 +342,8 @@ static void damage_that_concerns_all_runs_is_reported_once(void **state)
     assert_null(strstr(said + 1, "the database is damaged"));
 }
 
-static void json_has_the_same(void **state)
+STAGE_CASE(json_has_the_same, struct stage *s)
 {
-    struct stage *s = *state;
     char *id = train(s, "base"), *step = kept_format("%s/runs/%s/checkpoints/step-40", s->home, id);
     json_t *sound = stage_json(process_output("doctor", "--json", NULL));
     assert_true(json_is_true(json_object_get(sound, "sound")));
@@ -382,9 +366,8 @@ static void json_has_the_same(void **state)
 }
 
 /* A terabyte of zeros that takes no room on the disk. */
-static void ctrl_c_ends_it_at_once(void **state)
+STAGE_CASE(ctrl_c_ends_it_at_once, struct stage *s)
 {
-    struct stage *s = *state;
     char *id = train(s, "base");
     char *path = kept_format("%s/runs/%s/checkpoints/step-40/model.safetensors", s->home, id);
     if (truncate(path, (off_t)1 << 40)) skip();
@@ -394,23 +377,4 @@ static void ctrl_c_ends_it_at_once(void **state)
     process_expect_within(5, 130, p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(what_is_sound_is_called_so),
-        STAGE_TEST(a_flipped_byte_is_found_and_set_aside),
-        STAGE_TEST(a_removed_file_is_found),
-        STAGE_TEST(a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not),
-        STAGE_TEST(missing_steps_are_found),
-        STAGE_TEST(reservations_of_killed_processes_are_found),
-        STAGE_TEST(folders_of_no_run_are_found),
-        STAGE_TEST(leftovers_are_noted),
-        STAGE_TEST(records_that_wait_are_found_and_stored),
-        STAGE_TEST(records_that_cannot_be_read_are_a_problem),
-        STAGE_TEST(a_damaged_database_is_found_and_folders_are_checked_all_the_same),
-        STAGE_TEST(damage_that_concerns_all_runs_is_reported_once),
-        STAGE_TEST(json_has_the_same),
-        STAGE_TEST(ctrl_c_ends_it_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

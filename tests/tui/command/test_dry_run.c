@@ -1,9 +1,6 @@
 /* anneal train --dry-run: training then does what it printed, and it leaves nothing behind. */
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/memory.h"
@@ -31,9 +28,8 @@ static struct config planned(enum schedule_kind kind, int64_t warmup, int64_t to
     return config;
 }
 
-static void points_cover_every_step_once_and_keep_the_peak(void **state)
+TEST_CASE(points_cover_every_step_once_and_keep_the_peak)
 {
-    (void)state;
     static const int64_t totals[] = {1, 2, 63, 64, 65, 1000, 1000000000000};
     struct series_point points[64];
     for (int k = 0; k < SCHEDULES; k++) {
@@ -58,9 +54,8 @@ static void points_cover_every_step_once_and_keep_the_peak(void **state)
     }
 }
 
-static void moments_name_each_step_once_in_order(void **state)
+TEST_CASE(moments_name_each_step_once_in_order)
 {
-    (void)state;
     struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
     struct config config = planned(SCHEDULE_COSINE, 100, 2000);
     assert_int_equal(schedule_moments(&config, moments), 4);
@@ -95,9 +90,8 @@ static int64_t asked(const struct stage *s, const char *sql)
     return value;
 }
 
-static void what_it_says_is_what_training_does(void **state)
+STAGE_CASE(what_it_says_is_what_training_does, struct stage *s)
 {
-    struct stage *s = *state;
     json_t *json = dry_run(s, "--train.total_steps=35");
     assert_int_equal(stage_count_runs(), 0);
     process_run(0, "train", s->config, "--train.total_steps=35", "--progress=none", NULL);
@@ -134,9 +128,8 @@ static void what_it_says_is_what_training_does(void **state)
 }
 
 /* Another run has reserved and reports to use all but 300 MiB: the rest is that minus this plan. */
-static void what_others_have_reserved_is_not_left(void **state)
+STAGE_CASE(what_others_have_reserved_is_not_left, struct stage *s)
 {
-    struct stage *s = *state;
     struct ledger *ledger;
     struct err err = {0};
     int64_t id, left = (int64_t)300 << 20, total = memory_total(),
@@ -150,9 +143,8 @@ static void what_others_have_reserved_is_not_left(void **state)
     ledger_close(ledger);
 }
 
-static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
+STAGE_CASE(the_page_draws_the_schedule_in_what_the_terminal_has, struct stage *s)
 {
-    struct stage *s = *state;
     const char *const arguments[] = {"train", s->config, "--dry-run", NULL};
     const char *const ascii[] = {"LC_ALL=C", NULL}, *const utf8[] = {"LC_ALL=C.UTF-8", "TERM=xterm", NULL};
     struct process *p = process_expect(
@@ -170,9 +162,8 @@ static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-static void parameter_groups_are_shown_as_estimate_shows_them(void **state)
+STAGE_CASE(parameter_groups_are_shown_as_estimate_shows_them, struct stage *s)
 {
-    struct stage *s = *state;
     char *page = process_output("train", s->config, "--dry-run", NULL);
     assert_null(strstr(page, "parameter group")); /* there is none */
     static const char match[] = "--param_group.norms.match=*norm*",
@@ -190,9 +181,8 @@ static void parameter_groups_are_shown_as_estimate_shows_them(void **state)
     assert_true(json_equal(groups, json_object_get(estimate, "param_groups")));
 }
 
-static void what_would_fail_in_training_fails_here_with_the_same_sentence(void **state)
+STAGE_CASE(what_would_fail_in_training_fails_here_with_the_same_sentence, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const words[] = {"--data.train=nowhere.txt", "--train.learning_rate=fast",
                                         "--model.num_heads=5",      "--device=cuda",
                                         "--train.seq_len=1048576",  "--name=latest"};
@@ -213,9 +203,8 @@ static void what_would_fail_in_training_fails_here_with_the_same_sentence(void *
 }
 
 /* It reads the weights that training would begin with. */
-static void weights_that_training_could_not_read_fail_here_too(void **state)
+STAGE_CASE(weights_that_training_could_not_read_fail_here_too, struct stage *s)
 {
-    struct stage *s = *state;
     char from[1100];
     process_run(0, "train", s->config, "--train.total_steps=2", NULL);
     char *step = stage_query(s, "select id || '/' || path from checkpoints join runs on id = run_id limit 1");
@@ -229,9 +218,8 @@ static void weights_that_training_could_not_read_fail_here_too(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
-static void a_table_that_is_learned_as_text_is_pointed_out(void **state)
+STAGE_CASE(a_table_that_is_learned_as_text_is_pointed_out, struct stage *s)
 {
-    struct stage *s = *state;
     char *text = stage_read(s->corpus);
     char *path = stage_path(s, "texts.csv");
     stage_write(path, text, strlen(text));
@@ -242,9 +230,8 @@ static void a_table_that_is_learned_as_text_is_pointed_out(void **state)
     assert_null(strstr(page, "as it stands"));
 }
 
-static void the_form_describes_fine_tuning_of_a_run(void **state)
+STAGE_CASE(the_form_describes_fine_tuning_of_a_run, struct stage *s)
 {
-    struct stage *s = *state;
     static struct form_preview preview;
     static const char *const run[] = {"--model.from=learned", "--lora.rank=2"},
                              *const none[] = {"--model.from=lerned"},
@@ -262,9 +249,8 @@ static void the_form_describes_fine_tuning_of_a_run(void **state)
     assert_memory_equal(preview.problem, "data.tokenizer: ", 16); /* the form marks the key's field */
 }
 
-static void the_configuration_of_a_run_is_shown_without_its_base(void **state)
+STAGE_CASE(the_configuration_of_a_run_is_shown_without_its_base, struct stage *s)
 {
-    (void)state;
     static struct config config;
     struct arena arena = {0};
     struct config_row *rows;
@@ -288,9 +274,8 @@ static void the_configuration_of_a_run_is_shown_without_its_base(void **state)
     free(text);
 }
 
-static void a_key_without_effect_is_reported_in_both(void **state)
+STAGE_CASE(a_key_without_effect_is_reported_in_both, struct stage *s)
 {
-    struct stage *s = *state;
     char *plain = process_output("train", s->config, "--dry-run", NULL), *disk = strstr(plain, "\ndisk ");
     assert_true(disk && strstr(disk, "up to ") && strstr(disk, " are free\n"));
     static const struct {
@@ -321,9 +306,8 @@ static void a_key_without_effect_is_reported_in_both(void **state)
 }
 
 /* With --device auto a CPU stands in for a GPU, in its own precision: all three say so. */
-static void a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere(void **state)
+STAGE_CASE(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere, struct stage *s)
 {
-    struct stage *s = *state;
     static const char sentence[] = "in fp32 instead of tf32";
     char *page = process_output("train", s->config, "--dry-run", "--train.precision=tf32", NULL);
     assert_non_null(strstr(page, sentence));
@@ -341,9 +325,8 @@ static void a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere(void **state)
         "train.precision = tf32");
 }
 
-static void its_words_belong_to_train_alone(void **state)
+STAGE_CASE(its_words_belong_to_train_alone, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(2, "train", s->config, "--json", NULL);
     process_expect_sentence(p, "--json needs --dry-run");
     p = process_run(2, "resume", "latest", "--dry-run", NULL);
@@ -352,23 +335,4 @@ static void its_words_belong_to_train_alone(void **state)
     process_expect_sentence(p, "--watch: a dry run leaves nothing to watch");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points_cover_every_step_once_and_keep_the_peak),
-        cmocka_unit_test(moments_name_each_step_once_in_order),
-        STAGE_TEST(what_it_says_is_what_training_does),
-        STAGE_TEST(what_others_have_reserved_is_not_left),
-        STAGE_TEST(the_page_draws_the_schedule_in_what_the_terminal_has),
-        STAGE_TEST(what_would_fail_in_training_fails_here_with_the_same_sentence),
-        STAGE_TEST(weights_that_training_could_not_read_fail_here_too),
-        STAGE_TEST(a_table_that_is_learned_as_text_is_pointed_out),
-        STAGE_TEST(the_form_describes_fine_tuning_of_a_run),
-        STAGE_TEST(the_configuration_of_a_run_is_shown_without_its_base),
-        STAGE_TEST(a_key_without_effect_is_reported_in_both),
-        STAGE_TEST(parameter_groups_are_shown_as_estimate_shows_them),
-        STAGE_TEST(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere),
-        STAGE_TEST(its_words_belong_to_train_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,9 +3,6 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -73,9 +70,8 @@ static void expect_same_checkpoint(const struct stage *s, const char *a, const c
     }
 }
 
-static void slices_and_overlap_change_no_bit(void **state)
+STAGE_CASE(slices_and_overlap_change_no_bit, struct stage *s)
 {
-    struct stage *s = *state;
     for (int ranks = 2; ranks <= 3; ranks++) {
         char *whole = kept_format("whole%d", ranks);
         char *slices = kept_format("slices%d", ranks);
@@ -101,9 +97,8 @@ static void slices_and_overlap_change_no_bit(void **state)
 }
 
 /* No block of moments in 8 bits, and no matrix that Muon updates, is in two slices. */
-static void other_moments_are_divided_and_put_together(void **state)
+STAGE_CASE(other_moments_are_divided_and_put_together, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const ways[][3] = {{"--train.moments=8bit", "--train.beta1=0.9", "--train.beta2=0.9"},
                                           {"--train.optimizer=muon", "--param_group.keys.match=*k_proj*",
                                            "--param_group.keys.optimizer=adamw"}};
@@ -161,9 +156,8 @@ static void expect_trace_of_both(const struct stage *s)
 }
 
 /* A model of several pieces. A traced step exchanges without overlap. */
-static void what_is_observed_changes_no_bit(void **state)
+STAGE_CASE(what_is_observed_changes_no_bit, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const ways[][3] = {{"plain", "--profile.trace_step=0", "--world.overlap=true"},
                                           {"traced", "--profile.trace_step=2", "--world.overlap=true"},
                                           {"after", "--profile.trace_step=0", "--world.overlap=false"}};
@@ -178,9 +172,8 @@ static void what_is_observed_changes_no_bit(void **state)
     expect_trace_of_both(s);
 }
 
-static void any_number_of_ranks_goes_on_with_a_run(void **state)
+STAGE_CASE(any_number_of_ranks_goes_on_with_a_run, struct stage *s)
 {
-    struct stage *s = *state;
     static const int ways[][2] = {{1, 3}, {3, 1}, {4, 2}, {2, 2}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         int from = ways[i][0], to = ways[i][1];
@@ -201,9 +194,8 @@ static void any_number_of_ranks_goes_on_with_a_run(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void each_rank_takes_the_memory_that_the_estimate_says(void **state)
+STAGE_CASE(each_rank_takes_the_memory_that_the_estimate_says, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const ways[] = {"--world.shard=on", "--world.shard=off",
                                        "--checkpoint.layout=gathered", "--train.moments=8bit",
                                        "--train.optimizer=muon"};
@@ -227,9 +219,8 @@ static void each_rank_takes_the_memory_that_the_estimate_says(void **state)
     }
 }
 
-static void a_rank_that_cannot_write_its_part_is_named_and_older_checkpoints_stay(void **state)
+STAGE_CASE(a_rank_that_cannot_write_its_part_is_named_and_older_checkpoints_stay, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *run =
         process_start("train", s->config, "--ranks=2", "--name=full", "--train.total_steps=1000000",
                       "--checkpoint.every=50", "--progress=plain", NULL);
@@ -257,17 +248,9 @@ static bool has_mpi(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(slices_and_overlap_change_no_bit),
-        STAGE_TEST(other_moments_are_divided_and_put_together),
-        STAGE_TEST(what_is_observed_changes_no_bit),
-        STAGE_TEST(any_number_of_ranks_goes_on_with_a_run),
-        STAGE_TEST(each_rank_takes_the_memory_that_the_estimate_says),
-        STAGE_TEST(a_rank_that_cannot_write_its_part_is_named_and_older_checkpoints_stay),
-    };
     if (!has_mpi()) {
         puts("SKIP: this build has no anneal_mpi.so");
         return 0;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -1,8 +1,5 @@
 /* anneal estimate: the printed plan equals the real allocations of training. */
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -50,9 +47,8 @@ static void expect_training_to_allocate_what_is_estimated(const char *config, co
     assert_int_equal(2 * json_integer_value(json_object_get(json, "total_bytes")), sum);
 }
 
-static void the_estimate_is_what_training_allocates(void **state)
+STAGE_CASE(the_estimate_is_what_training_allocates, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const words[] = {"--train.dropout=0",
                                         "--train.accumulation_steps=3",
                                         "--checkpoint.activation_interval=1",
@@ -83,9 +79,8 @@ static json_int_t bytes_of(const json_t *estimate, const char *category)
     return json_integer_value(json_object_get(json_object_get(estimate, "categories"), category));
 }
 
-static void what_is_frozen_costs_its_weights_alone(void **state)
+STAGE_CASE(what_is_frozen_costs_its_weights_alone, struct stage *s)
 {
-    struct stage *s = *state;
     char grouped[4096];
     char *text = stage_read(s->config);
     char *path = stage_path(s, "frozen.ini");
@@ -106,9 +101,8 @@ static void what_is_frozen_costs_its_weights_alone(void **state)
 
 /* The shape of Qwen3-0.6B, in a folder without weights. 440,401,920 of its parameters are in the matrices of
  * the layers, 155,582,464 in the embedding, which is the head as well. */
-static void a_base_in_four_bits_is_planned_from_its_sizes_alone(void **state)
+STAGE_CASE(a_base_in_four_bits_is_planned_from_its_sizes_alone, struct stage *s)
 {
-    struct stage *s = *state;
     static const char config[] =
         "{\"model_type\": \"qwen3\", \"hidden_size\": 1024, \"num_hidden_layers\": 28, "
         "\"num_attention_heads\": "
@@ -141,9 +135,8 @@ static void a_base_in_four_bits_is_planned_from_its_sizes_alone(void **state)
     }
 }
 
-static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
+STAGE_CASE(a_batch_that_is_said_to_fit_is_the_largest, struct stage *s)
 {
-    struct stage *s = *state;
     char word[64];
     json_t *json = estimate(s->config, "--fit=8MiB");
     json_t *fit = json_object_get(json, "fit");
@@ -161,9 +154,8 @@ static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
 }
 
 /* "-1" is a bad amount and no option, "abc" one and no file, and the name of a run no configuration. */
-static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **state)
+STAGE_CASE(what_is_no_amount_and_what_is_no_configuration_is_said_so, struct stage *s)
 {
-    struct stage *s = *state;
     process_expect_sentence(process_run(2, "estimate", "--fit=-1", NULL),
                             "--fit: \"-1\" is not an amount of memory");
     process_expect_sentence(process_run(2, "estimate", "--fit=abc", NULL),
@@ -173,9 +165,8 @@ static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **sta
     process_run(0, "estimate", "--fit", s->config, NULL); /* of what the device has */
 }
 
-static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
+STAGE_CASE(an_interval_of_more_layers_than_there_are_is_left_out, struct stage *s)
 {
-    struct stage *s = *state;
     for (int layers = 1; layers <= 4; layers += 3) {
         char *word = kept_format("--model.num_layers=%d", layers);
         json_t *json = estimate(s->config, word);
@@ -190,9 +181,8 @@ static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
 /* The amount that `anneal devices` lists as reserved is the allocator's, which may exceed the plan.
  *
  * */
-static void the_estimate_knows_what_the_allocator_takes_outside_the_plan(void **state)
+STAGE_CASE(the_estimate_knows_what_the_allocator_takes_outside_the_plan, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const kinds[] = {"basic", "pool", "arena", "caching"};
     char word[64];
     for (int i = 0; i < 4; i++) {
@@ -213,9 +203,8 @@ static int fitting(const char *config, const char *word)
     return batch;
 }
 
-static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
+STAGE_CASE(what_others_have_reserved_is_not_there_to_fit_into, struct stage *s)
 {
-    struct stage *s = *state;
     struct ledger *ledger;
     int64_t id;
     static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false};
@@ -244,9 +233,8 @@ static struct ledger *hold_all_but(int64_t left)
     return ledger;
 }
 
-static void what_fits_next_to_a_holder_starts_there(void **state)
+STAGE_CASE(what_fits_next_to_a_holder_starts_there, struct stage *s)
 {
-    struct stage *s = *state;
     struct ledger *ledger = hold_all_but(400 * MIB);
     struct process *p = process_run(0, "estimate", s->config, "--fit", NULL);
     const char *text = process_stdout(p);
@@ -261,9 +249,8 @@ static void what_fits_next_to_a_holder_starts_there(void **state)
 }
 
 /* The printed amounts add up, and the plan of the batch is not larger than its share. */
-static void the_memory_to_fit_into_is_accounted_for(void **state)
+STAGE_CASE(the_memory_to_fit_into_is_accounted_for, struct stage *s)
 {
-    struct stage *s = *state;
     struct device_info cpu = {.uuid = ""};
     char *folder = kept_format("%s/cuda", s->home);
     overhead_keep(folder, &cpu, 100 * MIB); /* as a run has measured it */
@@ -284,9 +271,8 @@ static void the_memory_to_fit_into_is_accounted_for(void **state)
 
 /* Waiting processes come first: memory that they wait for is not available, and a new process has to wait,
  * too. */
-static void those_who_wait_are_reported_and_come_first(void **state)
+STAGE_CASE(those_who_wait_are_reported_and_come_first, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     struct ledger *waiter, *second;
     static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 30 * MIB, false};
@@ -324,9 +310,8 @@ static void those_who_wait_are_reported_and_come_first(void **state)
 }
 
 /* A path with a blank and a quote is quoted so that the shell returns it unchanged. */
-static void the_command_keeps_the_words_it_was_asked_with(void **state)
+STAGE_CASE(the_command_keeps_the_words_it_was_asked_with, struct stage *s)
 {
-    struct stage *s = *state;
     char *path = kept_format("%s/it's a text.txt", s->folder);
     char *corpus = stage_read(s->corpus);
     stage_write(path, corpus, strlen(corpus));
@@ -339,9 +324,8 @@ static void the_command_keeps_the_words_it_was_asked_with(void **state)
 }
 
 /* With memory for more than the keys accept, the answer is the largest accepted value. */
-static void what_memory_does_not_limit_the_keys_do(void **state)
+STAGE_CASE(what_memory_does_not_limit_the_keys_do, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *more, *key, *limit; /* more: a word in addition to --fit */
         int most;
@@ -374,9 +358,8 @@ static void what_memory_does_not_limit_the_keys_do(void **state)
 }
 
 /* Page-locked memory of a GPU's host: a run without a snapshot for checkpoints wants less of it. */
-static void a_snapshot_that_the_host_has_no_room_for_is_reported(void **state)
+TEST_CASE(a_snapshot_that_the_host_has_no_room_for_is_reported)
 {
-    (void)state;
     static const char *const widths[] = {"model.hidden_dim=64", "model.hidden_dim=65536"};
     struct err err = {0};
     for (int i = 0; i < 2; i++) {
@@ -399,9 +382,8 @@ static void a_snapshot_that_the_host_has_no_room_for_is_reported(void **state)
 /* ---- sums ---- */
 
 /* Of the layers by category, of the categories, and of the places of the buffers. */
-static void layers_are_rows_of_the_page(void **state)
+STAGE_CASE(layers_are_rows_of_the_page, struct stage *s)
 {
-    struct stage *s = *state;
     char *with = process_output("estimate", s->config, "--layers", "--model.num_layers=2", "--sample.every=5",
                                 "--sample.prompt=a", NULL),
          *without = process_output("estimate", s->config, "--model.num_layers=2", NULL);
@@ -421,9 +403,8 @@ static void layers_are_rows_of_the_page(void **state)
     }
 }
 
-static void all_sums_agree(void **state)
+STAGE_CASE(all_sums_agree, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const words[] = {"--train.precision=fp32",
                                         "--train.loss=plain",
                                         "--checkpoint.activation_interval=1",
@@ -457,25 +438,4 @@ static void all_sums_agree(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(the_estimate_is_what_training_allocates),
-        STAGE_TEST(what_is_frozen_costs_its_weights_alone),
-        STAGE_TEST(a_base_in_four_bits_is_planned_from_its_sizes_alone),
-        STAGE_TEST(a_batch_that_is_said_to_fit_is_the_largest),
-        STAGE_TEST(what_is_no_amount_and_what_is_no_configuration_is_said_so),
-        STAGE_TEST(an_interval_of_more_layers_than_there_are_is_left_out),
-        STAGE_TEST(the_estimate_knows_what_the_allocator_takes_outside_the_plan),
-        STAGE_TEST(what_others_have_reserved_is_not_there_to_fit_into),
-        STAGE_TEST(what_fits_next_to_a_holder_starts_there),
-        STAGE_TEST(the_memory_to_fit_into_is_accounted_for),
-        STAGE_TEST(those_who_wait_are_reported_and_come_first),
-        STAGE_TEST(the_command_keeps_the_words_it_was_asked_with),
-        STAGE_TEST(what_memory_does_not_limit_the_keys_do),
-        cmocka_unit_test(a_snapshot_that_the_host_has_no_room_for_is_reported),
-        STAGE_TEST(layers_are_rows_of_the_page),
-        STAGE_TEST(all_sums_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,9 +1,6 @@
 /* eval.tasks: questions that every evaluation answers. */
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -53,6 +50,8 @@ static int open_exam(void **state)
     return 0;
 }
 
+#define TEST(name, parameter) STAGE_CASE_SETUP(name, open_exam, parameter)
+
 /* The measure of `name` after `step` steps, as recorded. */
 static double measured(const struct stage *s, const char *run, const char *name, int step)
 {
@@ -91,9 +90,8 @@ static void expect_scores_of_evaluate(const struct exam *e, const char *run, int
     }
 }
 
-static void scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit(void **state)
+TEST(scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit, struct exam *e)
 {
-    struct exam *e = *state;
     process_run(0, "train", e->stage.config, "--name=plain", "--train.learning_rate=0.03",
                 "--model.max_seq_len=256", "--progress=none", NULL);
     struct process *p =
@@ -119,9 +117,8 @@ static void scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit(voi
     assert_non_null(strstr(page, " m10 "));
 }
 
-static void a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started(void **state)
+TEST(a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started, struct exam *e)
 {
-    struct exam *e = *state;
     process_expect(0, process_open(&(struct process_options){
                           .arguments = (const char *const[]){"train", "tiny.ini", "--eval.tasks=quiz.jsonl",
                                                              "--name=mine", "--progress=none",
@@ -151,9 +148,8 @@ static void a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started(voi
 }
 
 /* The scores of an evaluation in which the run is stopped are missing, not bad. */
-static void a_stop_among_the_questions_uses_up_no_patience(void **state)
+TEST(a_stop_among_the_questions_uses_up_no_patience, struct exam *e)
 {
-    struct exam *e = *state;
     size_t n, copies = 400;
     char *few = stage_read(e->quiz), *many;
     n = strlen(few);
@@ -177,9 +173,8 @@ static void a_stop_among_the_questions_uses_up_no_patience(void **state)
 }
 
 /* Most tokenizers make at most a token of a byte, but a normalizer may make many characters of one. */
-static void a_text_may_have_more_tokens_than_bytes(void **state)
+TEST(a_text_may_have_more_tokens_than_bytes, struct exam *e)
 {
-    struct exam *e = *state;
     static const char question[] =
         "{\"context\": \"xxxxxxxxx\", \"choices\": [\" xxxxxxxxx\", \" a\"], \"answer\": 0}";
     static const char rule[] =
@@ -203,9 +198,8 @@ static void a_text_may_have_more_tokens_than_bytes(void **state)
 }
 
 /* The file is checked before training starts, and a copy of it is scored. */
-static void what_becomes_of_the_file_while_a_run_trains_does_not_matter(void **state)
+TEST(what_becomes_of_the_file_while_a_run_trains_does_not_matter, struct exam *e)
 {
-    struct exam *e = *state;
     struct process *p = process_start("train", e->stage.config, e->key, "--name=mine", "--progress=json",
                                       "--train.total_steps=100000000", NULL);
     process_wait_text(p, "\"type\":\"eval\"");
@@ -220,9 +214,8 @@ static void what_becomes_of_the_file_while_a_run_trains_does_not_matter(void **s
     stage_expect(&e->stage, "select count(*) from events where level = 'error'", "0");
 }
 
-static void the_planned_memory_is_what_estimate_says(void **state)
+TEST(the_planned_memory_is_what_estimate_says, struct exam *e)
 {
-    struct exam *e = *state;
     int64_t bytes[2];
     for (int i = 0; i < 2; i++) {
         const char *key = i ? e->key : "--eval.every=10";
@@ -237,9 +230,8 @@ static void the_planned_memory_is_what_estimate_says(void **state)
     assert_true(bytes[1] > bytes[0]);
 }
 
-static void long_contexts_are_shortened_as_evaluate_does_and_the_history_says_so(void **state)
+TEST(long_contexts_are_shortened_as_evaluate_does_and_the_history_says_so, struct exam *e)
 {
-    struct exam *e = *state;
     process_run(0, "train", e->stage.config, e->key, "--name=mine", "--model.max_seq_len=32",
                 "--checkpoint.keep=9", "--progress=none", NULL);
     expect_scores_of_evaluate(e, "mine", 40);
@@ -251,9 +243,8 @@ static void long_contexts_are_shortened_as_evaluate_does_and_the_history_says_so
                            "their contexts is left out"));
 }
 
-static void a_file_that_cannot_be_scored_is_a_sentence_before_training(void **state)
+TEST(a_file_that_cannot_be_scored_is_a_sentence_before_training, struct exam *e)
 {
-    struct exam *e = *state;
     static const char good[] = "{\"context\": \"a\", \"choices\": [\" b\", \" c\"], \"answer\": 0}\n";
     static const struct {
         const char *line; /* the second of the file; NULL: it is empty */
@@ -304,18 +295,4 @@ static void a_file_that_cannot_be_scored_is_a_sentence_before_training(void **st
     assert_int_equal(stage_count_runs(), 0);
 }
 
-int main(void)
-{
-#define TEST(name) STAGE_TEST_SETUP(name, open_exam)
-    const struct CMUnitTest tests[] = {
-        TEST(scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit),
-        TEST(a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started),
-        TEST(a_stop_among_the_questions_uses_up_no_patience),
-        TEST(a_text_may_have_more_tokens_than_bytes),
-        TEST(what_becomes_of_the_file_while_a_run_trains_does_not_matter),
-        TEST(the_planned_memory_is_what_estimate_says),
-        TEST(long_contexts_are_shortened_as_evaluate_does_and_the_history_says_so),
-        TEST(a_file_that_cannot_be_scored_is_a_sentence_before_training),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

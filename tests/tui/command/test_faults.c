@@ -9,8 +9,6 @@
  * calls */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -259,6 +257,10 @@ static void every_allocation(void **state)
 
 /* ---- the shares ---- */
 
+#define SHARE(test)                                                                                          \
+    cmocka_unit_test_prestate_setup_teardown(test, stage_setup_in_memory, stage_remove,                      \
+                                             (void *)(uintptr_t) #test)
+
 static void share_out(const char *test)
 {
     struct process *shares[SHARES];
@@ -279,29 +281,20 @@ static void share_out(const char *test)
     }
 }
 
-static void a_call_that_fails_ends_in_a_sentence_and_a_run_that_goes_on(void **state)
+TEST_CASE(a_call_that_fails_ends_in_a_sentence_and_a_run_that_goes_on)
 {
-    (void)state;
     share_out("calls");
 }
 
-static void an_allocation_that_fails_ends_in_a_sentence_and_a_run_that_goes_on(void **state)
+TEST_CASE(an_allocation_that_fails_ends_in_a_sentence_and_a_run_that_goes_on)
 {
-    (void)state;
     share_out("memory");
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest calls[] = {STAGE_TEST_IN_MEMORY(every_call)},
-                            memory[] = {STAGE_TEST_IN_MEMORY(every_allocation)};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_call_that_fails_ends_in_a_sentence_and_a_run_that_goes_on,
-                                  process_close_all),
-        cmocka_unit_test_teardown(an_allocation_that_fails_ends_in_a_sentence_and_a_run_that_goes_on,
-                                  process_close_all),
-    };
+    const struct CMUnitTest calls[] = {SHARE(every_call)}, memory[] = {SHARE(every_allocation)};
     if (argc > 1 && strcmp(argv[1], "calls") == 0) return cmocka_run_group_tests(calls, NULL, NULL);
     if (argc > 1) return cmocka_run_group_tests(memory, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -2,9 +2,6 @@
  * before a key existed, and option names of other programs. */
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
@@ -37,9 +34,8 @@ static json_t *lines_of(const char *command, const struct stage *s, const char *
 
 /* ---- the vocabulary ---- */
 
-static void the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training(void **state)
+STAGE_CASE(the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training, struct stage *s)
 {
-    struct stage *s = *state;
     remove_line(s, "vocab_size");
     json_t *estimate = lines_of("estimate", s, "--model.preset=tiny", NULL),
            *dry = lines_of("train", s, "--model.preset=tiny", "--dry-run");
@@ -65,9 +61,8 @@ static void the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training(void *
 
 /* Token files bring a tokenizer of their own, which data.tokenizer says nothing about; without one the preset
  * counts. */
-static void token_files_bring_their_vocabulary(void **state)
+STAGE_CASE(token_files_bring_their_vocabulary, struct stage *s)
 {
-    struct stage *s = *state;
     remove_line(s, "vocab_size");
     remove_line(s, "tokenizer");
     char *path = stage_path(s, "own.tok");
@@ -85,9 +80,8 @@ static void token_files_bring_their_vocabulary(void **state)
 
 /* ---- the validation text ---- */
 
-static void a_run_says_which_text_it_is_validated_on(void **state)
+STAGE_CASE(a_run_says_which_text_it_is_validated_on, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *setting, *word, *words;
     } cases[] = {
@@ -108,9 +102,8 @@ static void a_run_says_which_text_it_is_validated_on(void **state)
     }
 }
 
-static void resume_and_fork_of_blocks_continue_bit_for_bit(void **state)
+STAGE_CASE(resume_and_fork_of_blocks_continue_bit_for_bit, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=whole", "--progress=none", "--train.schedule=constant", NULL);
     process_run(0, "train", s->config, "--name=parts", "--progress=none", "--train.schedule=constant",
                 "--train.total_steps=20", NULL);
@@ -127,9 +120,8 @@ static void resume_and_fork_of_blocks_continue_bit_for_bit(void **state)
 }
 
 /* A run that was recorded before data.val_split existed: its stored configuration has no such line. */
-static void a_run_from_before_the_key_keeps_its_tail(void **state)
+STAGE_CASE(a_run_from_before_the_key_keeps_its_tail, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=new", "--progress=none", "--train.schedule=constant",
                 "--data.val_split=tail", NULL);
     process_run(0, "train", s->config, "--name=old", "--progress=none", "--train.schedule=constant",
@@ -155,9 +147,8 @@ static void a_run_from_before_the_key_keeps_its_tail(void **state)
 
 /* ---- words ---- */
 
-static void version_and_help_are_words_too(void **state)
+STAGE_CASE(version_and_help_are_words_too, struct stage *s)
 {
-    (void)state;
     static const char *const pairs[][2][4] = {
         {{"version"}, {"--version"}},
         {{"help"}, {"--help"}},
@@ -179,9 +170,8 @@ static void version_and_help_are_words_too(void **state)
     process_expect_sentence(process_run(2, "version", "2", NULL), "version: takes no further argument");
 }
 
-static void a_key_as_other_programs_call_it_suggests_ours(void **state)
+STAGE_CASE(a_key_as_other_programs_call_it_suggests_ours, struct stage *s)
 {
-    (void)state;
     process_expect_sentence(process_run(2, "train", "--train.lr=1e-3", NULL),
                             "unknown key train.lr (did you mean train.learning_rate?");
     process_expect_sentence(process_run(2, "train", "--lr=1e-3", NULL),
@@ -200,9 +190,8 @@ static void a_key_as_other_programs_call_it_suggests_ours(void **state)
     process_expect_sentence(process_run(2, "runs", "--lr=1e-3", NULL), "unknown option --lr=1e-3 (see ");
 }
 
-static void a_name_that_is_changed_is_reported(void **state)
+STAGE_CASE(a_name_that_is_changed_is_reported, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p =
         process_run(0, "train", s->config, "--name=my long run", "--train.total_steps=2", NULL);
     assert_non_null(strstr(process_stderr(p), "the run is called my-long-run"));
@@ -215,9 +204,8 @@ static void a_name_that_is_changed_is_reported(void **state)
     assert_non_null(strstr(process_stderr(p), "letters, digits, _, . and hyphens, at most 63 bytes"));
 }
 
-static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **state)
+STAGE_CASE(a_step_that_keep_has_removed_names_the_key_and_what_is_left, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.every=5",
                 "--checkpoint.keep=2", "--eval.every=0", "--data.val_fraction=0", NULL);
     process_expect_sentence(
@@ -226,9 +214,8 @@ static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **s
         "kept (checkpoint.keep; there are: 35, 40)");
 }
 
-static void an_export_into_a_folder_prints_paths_that_can_be_pasted(void **state)
+STAGE_CASE(an_export_into_a_folder_prints_paths_that_can_be_pasted, struct stage *s)
 {
-    struct stage *s = *state;
     char folder[700];
     process_run(0, "train", s->config, "--name=base", "--progress=none", "--train.total_steps=12", NULL);
     static const char *const formats[] = {"csv", "long", "tensorboard", "json"};
@@ -241,9 +228,8 @@ static void an_export_into_a_folder_prints_paths_that_can_be_pasted(void **state
     }
 }
 
-static void a_model_folder_that_contradicts_itself_is_warned_of(void **state)
+STAGE_CASE(a_model_folder_that_contradicts_itself_is_warned_of, struct stage *s)
 {
-    struct stage *s = *state;
     char path[800];
     process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
     char *folder = stage_path(s, "model");
@@ -261,9 +247,8 @@ static void a_model_folder_that_contradicts_itself_is_warned_of(void **state)
     assert_non_null(strstr(process_stdout(p), "Tensors"));
 }
 
-static void a_command_by_another_name_suggests_ours(void **state)
+TEST_CASE(a_command_by_another_name_suggests_ours)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"rm", "delete RUN"}, {"ls", "runs"}, {"stop", "order RUN stop"}, {"log", "show RUN"}};
     char sentence[100];
@@ -274,9 +259,8 @@ static void a_command_by_another_name_suggests_ours(void **state)
     }
 }
 
-static void a_wrong_word_is_refused_before_the_texts_are_read(void **state)
+STAGE_CASE(a_wrong_word_is_refused_before_the_texts_are_read, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const words[] = {"--name=latest", "--data.tokenizer=bpe:100", "--data.tokenizer=gpt2"};
     static const char *const sentences[] = {"--name latest", "a vocabulary of 100 tokens",
                                             "tokenizer \"gpt2\""};
@@ -287,9 +271,8 @@ static void a_wrong_word_is_refused_before_the_texts_are_read(void **state)
     }
 }
 
-static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
+STAGE_CASE(a_text_too_small_for_its_tokenizer_is_reported, struct stage *s)
 {
-    struct stage *s = *state;
     char *text = calloc(1, 8001);
     for (int i = 0; i < 8000; i++) text[i] = "the cat sat "[i % 12];
     stage_write(s->corpus, text, 8000);
@@ -312,9 +295,8 @@ static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
                "the text was enough"));
 }
 
-static void a_text_that_is_read_hundreds_of_times_is_told(void **state)
+STAGE_CASE(a_text_that_is_read_hundreds_of_times_is_told, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const meant[][2] = {{"--train.epochs=4000"},
                                            {"--train.total_steps=40000", "--eval.early_stopping_patience=3"},
                                            {"--train.total_steps=4"}};
@@ -337,9 +319,8 @@ static void a_text_that_is_read_hundreds_of_times_is_told(void **state)
 }
 
 /* A build with the CUDA plugin serves machines without a GPU as one without it does. */
-static void without_any_nvidia_device_the_cpu_needs_no_warning(void **state)
+STAGE_CASE(without_any_nvidia_device_the_cpu_needs_no_warning, struct stage *s)
 {
-    struct stage *s = *state;
     char program[700];
     const char *binary = getenv("ANNEAL_BINARY");
     struct err err = {0};
@@ -364,26 +345,4 @@ static void without_any_nvidia_device_the_cpu_needs_no_warning(void **state)
     process_expect_sentence(process_expect(1, process_open(&options)), "no NVIDIA driver is loaded");
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training),
-        STAGE_TEST(token_files_bring_their_vocabulary),
-        STAGE_TEST(a_run_says_which_text_it_is_validated_on),
-        STAGE_TEST(resume_and_fork_of_blocks_continue_bit_for_bit),
-        STAGE_TEST(a_run_from_before_the_key_keeps_its_tail),
-        STAGE_TEST(version_and_help_are_words_too),
-        STAGE_TEST(a_key_as_other_programs_call_it_suggests_ours),
-        STAGE_TEST(a_name_that_is_changed_is_reported),
-        STAGE_TEST(a_step_that_keep_has_removed_names_the_key_and_what_is_left),
-        STAGE_TEST(an_export_into_a_folder_prints_paths_that_can_be_pasted),
-        STAGE_TEST(a_model_folder_that_contradicts_itself_is_warned_of),
-        TEST(a_command_by_another_name_suggests_ours),
-        STAGE_TEST(a_wrong_word_is_refused_before_the_texts_are_read),
-        STAGE_TEST(a_text_too_small_for_its_tokenizer_is_reported),
-        STAGE_TEST(a_text_that_is_read_hundreds_of_times_is_told),
-        STAGE_TEST(without_any_nvidia_device_the_cpu_needs_no_warning),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,9 +2,6 @@
  * bit for bit, it records its origin, and it does not need the other run. */
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "core/base/file.h"
@@ -42,9 +39,8 @@ static char *late_steps(const struct stage *s, const char *name)
     return stage_query(s, sql);
 }
 
-static void a_fork_continues_bit_for_bit_and_says_where_it_came_from(void **state)
+STAGE_CASE(a_fork_continues_bit_for_bit_and_says_where_it_came_from, struct stage *s)
 {
-    struct stage *s = *state;
     open_base(s);
     process_run(0, "fork", "base", "--step", "20", "--name=twin", "--progress=none", NULL);
     char *base = late_steps(s, "base"), *twin = late_steps(s, "twin");
@@ -68,9 +64,8 @@ static void a_fork_continues_bit_for_bit_and_says_where_it_came_from(void **stat
     assert_non_null(strstr(page, "final loss"));
 }
 
-static void a_resumed_run_keeps_the_checkpoints_on_which_others_stand(void **state)
+STAGE_CASE(a_resumed_run_keeps_the_checkpoints_on_which_others_stand, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=base", "--train.total_steps=4", "--checkpoint.keep=1",
                 "--checkpoint.every=2", "--progress=none", NULL);
     process_run(0, "train", s->config, "--name=adapted", "--model.from=base", "--lora.rank=2",
@@ -95,9 +90,8 @@ static const float *adapter_of(const char *folder, struct safetensors *file, con
 }
 
 /* LoRA-FA: the first matrices stay as they were drawn, and are saved with the others. */
-static void adapters_of_a_group_without_a_rate_stay_as_they_are(void **state)
+STAGE_CASE(adapters_of_a_group_without_a_rate_stay_as_they_are, struct stage *s)
 {
-    struct stage *s = *state;
     struct safetensors early, late;
     size_t bytes;
     process_run(0, "train", s->config, "--name=base", "--train.total_steps=2", "--progress=none", NULL);
@@ -123,9 +117,8 @@ static void adapters_of_a_group_without_a_rate_stay_as_they_are(void **state)
                             "param_group.a.lr_scale = 0: nothing is left to train");
 }
 
-static void a_fork_of_a_long_name_is_not_called_as_its_parent(void **state)
+STAGE_CASE(a_fork_of_a_long_name_is_not_called_as_its_parent, struct stage *s)
 {
-    struct stage *s = *state;
     char name[64];
     memset(name, 'n', 63), name[63] = '\0';
     process_run(0, "train", s->config, "--name", name, "--train.total_steps=2", "--progress=none", NULL);
@@ -136,9 +129,8 @@ static void a_fork_of_a_long_name_is_not_called_as_its_parent(void **state)
     assert_string_equal(names, wanted);
 }
 
-static void a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights(void **state)
+STAGE_CASE(a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const forms[] = {"--train.optimizer=muon", "--train.optimizer=lion",
                                         "--train.moments=8bit"};
     static const char averages[] =
@@ -169,9 +161,8 @@ static char *decisions(const struct stage *s, const char *name)
     return stage_query(s, sql);
 }
 
-static void a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed(void **state)
+STAGE_CASE(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed, struct stage *s)
 {
-    struct stage *s = *state;
     open_base(s);
     process_run(0, "fork", "base", "--step=20", "--name=twin", "--progress=none", NULL);
     char *base = decisions(s, "base"), *twin = decisions(s, "twin");
@@ -196,9 +187,8 @@ static void a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_cha
 
 /* A run of 30 steps that decays in its last 10, and the decay alone from a run that has a stable rate for
  * longer. */
-static void a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length(void **state)
+STAGE_CASE(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const common[] = {"--train.schedule=wsd", "--train.decay_shape=1-sqrt",
                                          "--progress=none"};
     process_run(0, "train", s->config, "--name=stable", "--train.decay_steps=5", "--checkpoint.keep=9",
@@ -230,9 +220,8 @@ static void a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length(void **
         strstr(process_stderr(refused), "train.decay_steps = 41: the run has 40 (train.total_steps)"));
 }
 
-static void a_model_named_from_one_folder_is_found_from_another(void **state)
+STAGE_CASE(a_model_named_from_one_folder_is_found_from_another, struct stage *s)
 {
-    struct stage *s = *state;
     open_base(s);
     process_run(0, "model", "export", "base", "-o", stage_path(s, "my,model"), NULL);
     const char *words[] = {"train",        "tiny.ini",        "--model.from=my,model",
@@ -243,9 +232,8 @@ static void a_model_named_from_one_folder_is_found_from_another(void **state)
                  stage_path(s, "my,model"));
 }
 
-static void parameters_that_are_thawed_begin_with_moments_of_zero(void **state)
+STAGE_CASE(parameters_that_are_thawed_begin_with_moments_of_zero, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=still", "--param_group.n.match=*norm*",
                 "--param_group.n.lr_scale=0", "--progress=none", NULL);
     process_run(0, "fork", "still", "--name=thawed", "--param_group.n.lr_scale=1", "--train.total_steps=42",
@@ -257,9 +245,8 @@ static void parameters_that_are_thawed_begin_with_moments_of_zero(void **state)
         "2");
 }
 
-static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void **state)
+STAGE_CASE(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key, struct stage *s)
 {
-    struct stage *s = *state;
     open_base(s);
     process_run(0, "fork", "base", "--step=30", "--train.schedule=linear", "--train.learning_rate=1e-3",
                 "--progress=none", NULL);
@@ -294,9 +281,8 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
                  "cosine)");
 }
 
-static void a_fork_says_which_learning_rate_it_inherits_by_order(void **state)
+STAGE_CASE(a_fork_says_which_learning_rate_it_inherits_by_order, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *trainer =
         process_start("train", s->config, "--name=base", "--train.total_steps=100000000", "--eval.every=0",
                       "--sample.every=0", "--checkpoint.every=0", "--progress=plain", NULL);
@@ -319,9 +305,8 @@ static void a_fork_says_which_learning_rate_it_inherits_by_order(void **state)
 }
 
 /* The description next to the weights is another model's: the tensors' shapes may be equal. */
-static void a_checkpoint_of_another_model_is_refused_by_the_field(void **state)
+STAGE_CASE(a_checkpoint_of_another_model_is_refused_by_the_field, struct stage *s)
 {
-    struct stage *s = *state;
     char path[900];
     open_base(s);
     char *id = stage_query(s, "select id from runs");
@@ -342,9 +327,8 @@ static void a_checkpoint_of_another_model_is_refused_by_the_field(void **state)
                             "was saved with model.rope_base = 20000, this model has 10000");
 }
 
-static void a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent(void **state)
+STAGE_CASE(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     open_base(s);
     struct history base = history_of("base");
@@ -362,9 +346,8 @@ static void a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_pa
     for (int i = 20; i < 40; i++) assert_string_equal(child.steps[i].values, base.steps[i].values);
 }
 
-static void a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit(void **state)
+STAGE_CASE(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=whole", "--progress=none", "--checkpoint.every=0",
                 "--train.total_steps=400", "--eval.every=0", NULL);
     kill_after_first_step(process_start("train", s->config, "--name=again", "--train.total_steps=400",
@@ -380,9 +363,8 @@ static void a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit(vo
     assert_int_equal(again.steps[0].segment, 2);
 }
 
-static void a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them(void **state)
+STAGE_CASE(a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=light", "--checkpoint.contents=weights",
                 "--checkpoint.every=20", "--checkpoint.keep=9", "--train.total_steps=20", "--progress=none",
                 NULL);
@@ -399,10 +381,9 @@ static void a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_
 
 /* A run resumes from a full checkpoint even if there are newer ones of weights alone; a stopped run reports
  * what is possible. */
-static void
-a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues(void **state)
+STAGE_CASE(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues,
+           struct stage *s)
 {
-    struct stage *s = *state;
     open_base(s);
     process_run(0, "resume", "base", "--train.total_steps=60", "--checkpoint.contents=weights",
                 "--progress=none", NULL);
@@ -417,9 +398,8 @@ a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_cont
     assert_null(strstr(process_stderr(p), "anneal resume"));
 }
 
-static void weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer(void **state)
+STAGE_CASE(weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=light", "--checkpoint.contents=weights", "--progress=none",
                 NULL);
     process_expect_sentence(
@@ -436,9 +416,8 @@ static void weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer(void **s
     process_run(0, "resume", "light-fork", "--train.total_steps=70", "--progress=none", NULL);
 }
 
-static void a_run_starts_from_the_weights_of_another_one_by_its_name(void **state)
+STAGE_CASE(a_run_starts_from_the_weights_of_another_one_by_its_name, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
     process_run(0, "train", s->config, "--name=more", "--model.from=base", "--train.total_steps=1",
                 "--progress=none", NULL);
@@ -457,27 +436,4 @@ static void a_run_starts_from_the_weights_of_another_one_by_its_name(void **stat
     assert_non_null(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
-        STAGE_TEST(a_resumed_run_keeps_the_checkpoints_on_which_others_stand),
-        STAGE_TEST(adapters_of_a_group_without_a_rate_stay_as_they_are),
-        STAGE_TEST(a_fork_of_a_long_name_is_not_called_as_its_parent),
-        STAGE_TEST(a_fork_continues_bit_for_bit_with_every_form_of_moments_and_with_averaged_weights),
-        STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
-        STAGE_TEST(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length),
-        STAGE_TEST(a_model_named_from_one_folder_is_found_from_another),
-        STAGE_TEST(parameters_that_are_thawed_begin_with_moments_of_zero),
-        STAGE_TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
-        STAGE_TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
-        STAGE_TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
-        STAGE_TEST(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent),
-        STAGE_TEST(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit),
-        STAGE_TEST(a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them),
-        STAGE_TEST(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues),
-        STAGE_TEST(weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer),
-        STAGE_TEST(a_run_starts_from_the_weights_of_another_one_by_its_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

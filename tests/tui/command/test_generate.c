@@ -1,9 +1,6 @@
 /* `generate` as a user runs it: where a text ends, and what is said of its speed. */
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -27,9 +24,8 @@ static json_t *generate(const char *model, const char *option)
     return json;
 }
 
-static void a_text_ends_at_the_models_end_token_and_at_a_stop_text(void **state)
+STAGE_CASE(a_text_ends_at_the_models_end_token_and_at_a_stop_text, struct stage *s)
 {
-    struct stage *s = *state;
     char folder[600], config[64];
     open_model(s, folder);
     json_t *whole = generate(folder, NULL);
@@ -59,9 +55,8 @@ static void a_text_ends_at_the_models_end_token_and_at_a_stop_text(void **state)
                             "eos_token_id must be the id of a token");
 }
 
-static void its_speed_is_reported_apart_from_the_text(void **state)
+STAGE_CASE(its_speed_is_reported_apart_from_the_text, struct stage *s)
 {
-    struct stage *s = *state;
     char folder[600];
     open_model(s, folder);
     json_t *json = generate(folder, NULL);
@@ -83,9 +78,8 @@ static void its_speed_is_reported_apart_from_the_text(void **state)
     assert_non_null(strstr(process_stderr(p), "text: 200 tokens, "));
 }
 
-static void requests_are_answered_one_after_another_by_one_process(void **state)
+STAGE_CASE(requests_are_answered_one_after_another_by_one_process, struct stage *s)
 {
-    struct stage *s = *state;
     static const char requests[] =
         "--prompt=the\\n\\\\n\n\n--temperature=-1\n\n--prompt=the\n--max-tokens=1500\n\n"
         "--batch=x\n\n--nonsense\n--prompt=a\n";
@@ -119,9 +113,8 @@ static void requests_are_answered_one_after_another_by_one_process(void **state)
 }
 
 /* The tokenizer is Llama 2's kind: BOS, then the words, each with its space. */
-static void a_prompt_begins_as_the_tokenizer_says(void **state)
+STAGE_CASE(a_prompt_begins_as_the_tokenizer_says, struct stage *s)
 {
-    struct stage *s = *state;
     char *fixture = realpath("tests/fixtures/tokenizer/llama2_style.json", NULL), option[4200];
     assert_non_null(fixture);
     snprintf(option, sizeof option, "--data.tokenizer=%s", fixture);
@@ -134,9 +127,8 @@ static void a_prompt_begins_as_the_tokenizer_says(void **state)
     free(fixture);
 }
 
-static void a_batch_prints_an_object_for_each_line_in_the_order_of_the_file(void **state)
+STAGE_CASE(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file, struct stage *s)
 {
-    struct stage *s = *state;
     char folder[600], path[640], text[400] = "";
     open_model(s, folder);
     snprintf(path, sizeof path, "%s/prompts.txt", s->folder);
@@ -172,9 +164,8 @@ static void a_batch_prints_an_object_for_each_line_in_the_order_of_the_file(void
     process_expect_sentence(process_run(1, "generate", folder, "--batch", "/nowhere", NULL), "/nowhere: ");
 }
 
-static void a_model_of_numbers_that_are_not_finite_is_reported(void **state)
+STAGE_CASE(a_model_of_numbers_that_are_not_finite_is_reported, struct stage *s)
 {
-    struct stage *s = *state;
     static const char sentence[] = "the model computes no finite number for any next token";
     char folder[600], path[640];
     struct file_map map;
@@ -206,9 +197,8 @@ static void a_model_of_numbers_that_are_not_finite_is_reported(void **state)
     assert_string_equal(process_stdout(p), "");
 }
 
-static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
+STAGE_CASE(a_batch_says_how_fast_it_was_and_takes_no_other_prompt, struct stage *s)
 {
-    struct stage *s = *state;
     char folder[600], batch[640];
     open_model(s, folder);
     char *path = stage_path(s, "prompts.txt");
@@ -247,9 +237,8 @@ static void copy_fixture(const char *from, const char *folder, const char *to)
 }
 
 /* The tokens, one by one: tests/core/model/test_kinds.c. */
-static void a_downloaded_model_writes_what_transformers_writes_with_bos_and_without(void **state)
+STAGE_CASE(a_downloaded_model_writes_what_transformers_writes_with_bos_and_without, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const kinds[] = {"llama_biases", "llama_yarn", "mistral_window", "qwen2_sliding",
                                         "qwen3_layer_types"};
     static const char *const tokenizers[] = {"with_bos", "without_bos"};
@@ -290,9 +279,8 @@ static bool has_written(struct process *p, void *context)
     return strlen(process_stdout(p)) > 100;
 }
 
-static void ctrl_c_ends_a_text_with_a_status_of_its_own(void **state)
+STAGE_CASE(ctrl_c_ends_a_text_with_a_status_of_its_own, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--train.total_steps=3", "--model.max_seq_len=100000",
                 "--progress=none", NULL);
     struct process *p = process_start("generate", "latest", "--prompt=the", "--max-tokens=90000", NULL);
@@ -303,17 +291,4 @@ static void ctrl_c_ends_a_text_with_a_status_of_its_own(void **state)
     assert_true(strncmp(text, "the", 3) == 0 && text[strlen(text) - 1] == '\n');
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_text_ends_at_the_models_end_token_and_at_a_stop_text),
-        STAGE_TEST(requests_are_answered_one_after_another_by_one_process),
-        STAGE_TEST(ctrl_c_ends_a_text_with_a_status_of_its_own),
-        STAGE_TEST(its_speed_is_reported_apart_from_the_text),
-        STAGE_TEST(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file),
-        STAGE_TEST(a_prompt_begins_as_the_tokenizer_says),
-        STAGE_TEST(a_model_of_numbers_that_are_not_finite_is_reported),
-        STAGE_TEST(a_batch_says_how_fast_it_was_and_takes_no_other_prompt),
-        STAGE_TEST(a_downloaded_model_writes_what_transformers_writes_with_bos_and_without)};
-    return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,9 +2,6 @@
  * nothing. */
 #include <glob.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -54,9 +51,8 @@ static json_t *expect_events(const struct hooked *h, const char *const *words, c
     return lines;
 }
 
-static void the_end_of_a_run_is_told_with_its_outcome(void **state)
+TEST_CASE(the_end_of_a_run_is_told_with_its_outcome)
 {
-    (void)state;
     struct hooked h;
     open_hooked(&h, "hook-end", "echo 'all \033[31mdone'; ls /proc/self/fd; exit 3");
     process_run(0, "train", h.stage.config, "--name", "hooked", h.command, NULL);
@@ -69,9 +65,8 @@ static void the_end_of_a_run_is_told_with_its_outcome(void **state)
     assert_non_null(strstr(log, "hooks.on_event, end: the command failed with exit status 3"));
 }
 
-static void a_run_that_diverges_and_fails_says_both(void **state)
+TEST_CASE(a_run_that_diverges_and_fails_says_both)
 {
-    (void)state;
     struct hooked h;
     open_hooked(&h, "hook-failure", "true");
     process_run(1, "train", h.stage.config, "--name", "hooked", h.command, "--train.learning_rate=1000",
@@ -91,9 +86,8 @@ static bool has_checkpoint(struct process *process, void *context)
     return any;
 }
 
-static void no_step_waits_for_the_command(void **state)
+TEST_CASE(no_step_waits_for_the_command)
 {
-    (void)state;
     struct hooked h;
     open_hooked(&h, "hook-crash", "true");
     char *go = kept_format("%s/go", h.stage.folder);
@@ -114,9 +108,8 @@ static void no_step_waits_for_the_command(void **state)
     expect_events(&h, (const char *const[]){"resume", "end", NULL}, "stopped");
 }
 
-static void a_command_that_hangs_is_ended_with_all_that_it_started(void **state)
+TEST_CASE(a_command_that_hangs_is_ended_with_all_that_it_started)
 {
-    (void)state;
     struct hooked h;
     char pids[700];
     open_hooked(&h, "hook-hangs", "");
@@ -145,9 +138,8 @@ static void wait_lines(const char *path, size_t count)
 }
 
 /* As hooks.stall sets it. */
-static void a_run_without_steps_has_stalled_once(void **state)
+TEST_CASE(a_run_without_steps_has_stalled_once)
 {
-    (void)state;
     struct hooked h;
     struct err err = {0};
     struct hook *hook;
@@ -184,14 +176,4 @@ static void a_run_without_steps_has_stalled_once(void **state)
     hook_stop(hook);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_end_of_a_run_is_told_with_its_outcome, process_close_all),
-        cmocka_unit_test_teardown(a_run_that_diverges_and_fails_says_both, process_close_all),
-        cmocka_unit_test_teardown(no_step_waits_for_the_command, process_close_all),
-        cmocka_unit_test_teardown(a_command_that_hangs_is_ended_with_all_that_it_started, process_close_all),
-        cmocka_unit_test(a_run_without_steps_has_stalled_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

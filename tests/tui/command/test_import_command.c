@@ -1,7 +1,5 @@
 /* `import` as a user runs it. */
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -10,9 +8,8 @@
 #include "tests/tui/command/stage.h"
 #include "tests/tui/command/three_runs.h"
 
-static void import_prints_the_id_and_every_command_knows_the_run(void **state)
+TEST_CASE(import_prints_the_id_and_every_command_knows_the_run)
 {
-    (void)state;
     char home[PATH_MAX], other[PATH_MAX], ids[3][RUN_ID_MAX], steps[PATH_MAX + 32], evals[PATH_MAX + 32];
     three_runs_home("import-from", home);
     three_runs_make(home, ids);
@@ -64,9 +61,8 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
 }
 
 /* Whose logs have the same name, as those of many trainers have. */
-static void imports_at_the_same_time_leave_each_other_alone(void **state)
+TEST_CASE(imports_at_the_same_time_leave_each_other_alone)
 {
-    (void)state;
     enum { IMPORTS = 6 };
     char home[PATH_MAX], path[PATH_MAX + 64], text[4000] = "";
     struct process *all[IMPORTS];
@@ -89,11 +85,4 @@ static void imports_at_the_same_time_leave_each_other_alone(void **state)
     assert_true(store_fixture_number(home, "select count(*) from steps") == 200 * IMPORTS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(imports_at_the_same_time_leave_each_other_alone, process_close_all),
-        cmocka_unit_test_teardown(import_prints_the_id_and_every_command_knows_the_run, process_close_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

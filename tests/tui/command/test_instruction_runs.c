@@ -2,9 +2,6 @@
  * what it learns from. */
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "core/model/safetensors.h"
@@ -60,6 +57,8 @@ static int open_place(void **state)
     return 0;
 }
 
+#define TEST(name, parameter) STAGE_CASE_SETUP(name, open_place, parameter)
+
 /* Trains a run of this name; returns what it said. */
 static struct process *train(const struct place *p, int status, const char *name, const char *steps,
                              const char *more)
@@ -70,9 +69,8 @@ static struct process *train(const struct place *p, int status, const char *name
         "--model.vocab_size=443", "--train.learning_rate=1e-2", "--progress=plain", steps, more, NULL);
 }
 
-static void a_run_learns_to_answer_and_to_stop(void **state)
+TEST(a_run_learns_to_answer_and_to_stop, struct place *p)
 {
-    struct place *p = *state;
     struct process *run = train(p, 0, "chats", "--train.total_steps=150", "--sample.prompt=c?");
     assert_non_null(strstr(process_stderr(run), "54 conversations in "));
     assert_non_null(strstr(process_stderr(run), "c? C C\n")); /* a sample, without the end token */
@@ -94,9 +92,8 @@ static void a_run_learns_to_answer_and_to_stop(void **state)
 }
 
 /* Rows have different numbers of labels: micro-batches are weighted by them. */
-static void accumulated_steps_weight_each_label_alike(void **state)
+TEST(accumulated_steps_weight_each_label_alike, struct place *p)
 {
-    struct place *p = *state;
     process_close(train(p, 0, "one", "--train.total_steps=6", "--train.batch_size=8"));
     process_close(train(p, 0, "two", "--train.total_steps=6", "--train.accumulation_steps=2"));
     struct history one = history_of("one"), two = history_of("two");
@@ -107,9 +104,8 @@ static void accumulated_steps_weight_each_label_alike(void **state)
     }
 }
 
-static void a_resumed_run_continues_bit_for_bit(void **state)
+TEST(a_resumed_run_continues_bit_for_bit, struct place *p)
 {
-    struct place *p = *state;
     process_close(train(p, 0, "half", "--train.total_steps=20", "--train.schedule=constant"));
     process_close(train(p, 0, "same", "--train.total_steps=40", "--train.schedule=constant"));
     process_run(0, "resume", "half", "--train.total_steps=40", "--progress=none", NULL);
@@ -120,9 +116,8 @@ static void a_resumed_run_continues_bit_for_bit(void **state)
     assert_non_null(strstr(process_stderr(changed), "the corpus has changed"));
 }
 
-static void a_broken_line_is_named_and_leaves_no_run(void **state)
+TEST(a_broken_line_is_named_and_leaves_no_run, struct place *p)
 {
-    struct place *p = *state;
     const char *text = "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"a\"}\n";
     stage_write(p->data, text, strlen(text));
     struct process *run = train(p, 1, "broken", "--train.total_steps=4", NULL);
@@ -137,17 +132,15 @@ static void a_broken_line_is_named_and_leaves_no_run(void **state)
     assert_int_equal(stage_count_leftovers(&p->stage), 0);
 }
 
-static void without_a_chat_template_the_remedy_is_named(void **state)
+TEST(without_a_chat_template_the_remedy_is_named, struct place *p)
 {
-    struct place *p = *state;
     struct process *run = process_run(2, "train", p->stage.config, "--data.format=instructions", p->data_word,
                                       "--data.tokenizer=bytes", NULL);
     assert_non_null(strstr(process_stderr(run), "name the model whose chat template"));
 }
 
-static void the_row_that_is_shown_marks_what_is_learned(void **state)
+TEST(the_row_that_is_shown_marks_what_is_learned, struct place *p)
 {
-    struct place *p = *state;
     const char *tokenizer = "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json";
     char *text = process_output("data", "show", p->data, "--row", "3", tokenizer, p->template_word, NULL);
     assert_non_null(strstr(text,
@@ -175,9 +168,8 @@ static const float *open_embedding(const char *folder, struct safetensors *file,
     return t->data;
 }
 
-static void rows_of_added_tokens_are_trained_and_saved(void **state)
+TEST(rows_of_added_tokens_are_trained_and_saved, struct place *p)
 {
-    struct place *p = *state;
     struct safetensors base, tuned;
     char exported[640];
     const char *turns = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
@@ -218,9 +210,8 @@ static void rows_of_added_tokens_are_trained_and_saved(void **state)
 }
 
 /* transformers takes the id of the vocabulary, whatever the file says, and numbers the others without it. */
-static void a_token_of_the_vocabulary_keeps_its_id(void **state)
+TEST(a_token_of_the_vocabulary_keeps_its_id, struct place *p)
 {
-    struct place *p = *state;
     const char *text, *known = NULL;
     json_t *id, *token;
     size_t i;
@@ -246,14 +237,4 @@ static void a_token_of_the_vocabulary_keeps_its_id(void **state)
     json_decref(after);
 }
 
-int main(void)
-{
-#define TEST(name) STAGE_TEST_SETUP(name, open_place)
-    const struct CMUnitTest tests[] = {
-        TEST(a_run_learns_to_answer_and_to_stop),          TEST(accumulated_steps_weight_each_label_alike),
-        TEST(a_resumed_run_continues_bit_for_bit),         TEST(rows_of_added_tokens_are_trained_and_saved),
-        TEST(a_broken_line_is_named_and_leaves_no_run),    TEST(without_a_chat_template_the_remedy_is_named),
-        TEST(the_row_that_is_shown_marks_what_is_learned), TEST(a_token_of_the_vocabulary_keeps_its_id),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -8,9 +8,6 @@
  * is the scheduler's choice, and any is as good. */
 #include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/philox.h"
 #include "tests/cmocka.h"
@@ -119,9 +116,8 @@ static void finish(struct stage *s, const char *name, const struct history *whol
     check_database(s);
 }
 
-static void a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time(void **state)
+STAGE_CASE(a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time, struct stage *s)
 {
-    struct stage *s = *state;
     int most = long_kills(200, 40), kills = 0, finished = 0, runs = 0, half_saves = 0;
     char name[16];
     process_run(0, "train", s->config, "--name", "whole", "--progress=none", SETTINGS, "--checkpoint.every=0",
@@ -148,10 +144,4 @@ static void a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time(vo
     assert_true(half_saves >= most / 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -8,9 +8,6 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "datasets/batch.h"
 #include "datasets/token_file.h"
@@ -106,9 +103,8 @@ static double best_bigram_loss(struct token_file *file)
     return best;
 }
 
-static void the_king_james_bible_is_learned_beyond_bigrams(void **state)
+STAGE_CASE(the_king_james_bible_is_learned_beyond_bigrams, struct stage *s)
 {
-    struct stage *s = *state;
     struct token_file file;
     struct process *probe = process_open(&(struct process_options){
         .program = "/bin/sh", .arguments = (const char *const[]){"-c", "command -v bible", NULL}});
@@ -139,10 +135,4 @@ static void the_king_james_bible_is_learned_beyond_bigrams(void **state)
     assert_memory_equal(text, "In the beginning", 16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(the_king_james_bible_is_learned_beyond_bigrams),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

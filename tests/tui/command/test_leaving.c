@@ -2,9 +2,6 @@
  * failure is never reported as a success, and no checkpoint is newer than the history. */
 #include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,9 +27,8 @@ static bool catches_sigterm(struct process *p, void *context)
     return line && sscanf(line, "SigCgt: %llx", &caught) == 1 && caught >> (SIGTERM - 1) & 1;
 }
 
-static void a_signal_while_the_corpus_is_prepared_leaves_no_run(void **state)
+STAGE_CASE(a_signal_while_the_corpus_is_prepared_leaves_no_run, struct stage *s)
 {
-    struct stage *s = *state;
     static const int signals[] = {SIGTERM, SIGINT}, codes[] = {0, 130};
     size_t size = 48 << 20;
     char *text = malloc(size);
@@ -63,9 +59,8 @@ static int count_folders(const char *path)
 }
 
 /* Its row is there, and then its first segment cannot be recorded. */
-static void a_start_that_fails_leaves_no_run(void **state)
+STAGE_CASE(a_start_that_fails_leaves_no_run, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
     stage_query(s, "create trigger refuse before insert on segments begin select raise(abort, 'refused'); "
                    "end");
@@ -80,9 +75,8 @@ static void a_start_that_fails_leaves_no_run(void **state)
 }
 
 /* That is no success; but its records are kept, and stored as soon as they can be. */
-static void a_run_whose_records_cannot_be_stored_fails(void **state)
+STAGE_CASE(a_run_whose_records_cannot_be_stored_fails, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = stage_run_without_table(s, "lost");
     const char *sentence = strstr(process_stderr(p), "its last records are not in the database yet");
     if (!sentence) fail_msg("%s", process_stderr(p));
@@ -97,9 +91,8 @@ static bool is_there(struct process *p, void *path)
 }
 
 /* Killed as soon as a checkpoint is there, long before a quarter of a second is over. */
-static void a_checkpoint_is_never_ahead_of_the_history(void **state)
+TEST_CASE(a_checkpoint_is_never_ahead_of_the_history)
 {
-    (void)state;
     static const char *const background[] = {"--checkpoint.background=true", "--checkpoint.background=false"};
     for (int i = 0; i < 2; i++) {
         struct stage s;
@@ -120,9 +113,8 @@ static void a_checkpoint_is_never_ahead_of_the_history(void **state)
     }
 }
 
-static void a_signal_cuts_no_line_that_waits_for_its_reader(void **state)
+STAGE_CASE(a_signal_cuts_no_line_that_waits_for_its_reader, struct stage *s)
 {
-    struct stage *s = *state;
     static const int signals[] = {SIGTERM, SIGINT}, codes[] = {0, 130};
     for (int i = 0; i < 2; i++) {
         struct process *p =
@@ -142,15 +134,4 @@ static void a_signal_cuts_no_line_that_waits_for_its_reader(void **state)
     }
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_signal_while_the_corpus_is_prepared_leaves_no_run),
-        STAGE_TEST(a_start_that_fails_leaves_no_run),
-        STAGE_TEST(a_run_whose_records_cannot_be_stored_fails),
-        STAGE_TEST(a_signal_cuts_no_line_that_waits_for_its_reader),
-        TEST(a_checkpoint_is_never_ahead_of_the_history),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

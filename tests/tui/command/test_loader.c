@@ -1,9 +1,5 @@
 /* Training from several files, as a user does: llm.c's shards by a pattern, validation data of its own,
  * batches cut ahead; the same losses however it is done, and the same after a resume from anywhere. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
@@ -46,18 +42,16 @@ static void expect_same_history(const char *one, const char *other)
     assert_int_equal(history_expect_same(one, other), 40);
 }
 
-static void batches_cut_ahead_change_no_bit(void **state)
+STAGE_CASE(batches_cut_ahead_change_no_bit, struct stage *s)
 {
-    struct stage *s = *state;
     write_shards(s);
     train_on_shards(s, "ahead", "--train.async=true", NULL);
     train_on_shards(s, "instep", "--train.async=false", NULL);
     expect_same_history("ahead", "instep");
 }
 
-static void a_run_on_shards_resumes_bit_for_bit_from_another_folder(void **state)
+STAGE_CASE(a_run_on_shards_resumes_bit_for_bit_from_another_folder, struct stage *s)
 {
-    struct stage *s = *state;
     char *epoch;
     write_shards(s);
     train_on_shards(s, "whole", "--data.shuffle=random", NULL);
@@ -90,9 +84,8 @@ static void a_run_on_shards_resumes_bit_for_bit_from_another_folder(void **state
     assert_string_equal(epoch, wanted);
 }
 
-static void validation_data_of_its_own_is_validated_on(void **state)
+STAGE_CASE(validation_data_of_its_own_is_validated_on, struct stage *s)
 {
-    struct stage *s = *state;
     write_shards(s);
     char *path = stage_path(s, "val.txt");
     char text[400];
@@ -122,9 +115,8 @@ static void validation_data_of_its_own_is_validated_on(void **state)
                 "--eval.early_stopping_patience=3", NULL);
 }
 
-static void an_id_beyond_the_vocabulary_names_its_shard(void **state)
+STAGE_CASE(an_id_beyond_the_vocabulary_names_its_shard, struct stage *s)
 {
-    struct stage *s = *state;
     write_shards(s);
     unsigned char bytes[1024 + 2 * 200] = {0};
     memcpy(bytes, (int32_t[]){20240520, 1, 200}, 12);
@@ -140,13 +132,4 @@ static void an_id_beyond_the_vocabulary_names_its_shard(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(batches_cut_ahead_change_no_bit),
-        STAGE_TEST(a_run_on_shards_resumes_bit_for_bit_from_another_folder),
-        STAGE_TEST(validation_data_of_its_own_is_validated_on),
-        STAGE_TEST(an_id_beyond_the_vocabulary_names_its_shard),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -4,9 +4,6 @@
  *
  * The long tests kill ten, at random moments, and let each rank hang. ANNEAL_TEST_KILLS=500 kills as many. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/cmocka.h"
@@ -96,9 +93,8 @@ static void expect_to_go_on(const struct stage *s)
     history_expect_equal(&whole, &lost);
 }
 
-static void a_rank_that_dies_ends_all_and_loses_nothing(void **state)
+TEST_CASE(a_rank_that_dies_ends_all_and_loses_nothing)
 {
-    (void)state;
     struct stage s;
     stage_need_mpi();
     int asked = kills_asked(), kills = asked ? asked : RANKS;
@@ -112,18 +108,16 @@ static void a_rank_that_dies_ends_all_and_loses_nothing(void **state)
     }
 }
 
-static void a_rank_of_mpirun_that_dies_ends_all(void **state)
+STAGE_CASE(a_rank_of_mpirun_that_dies_ends_all, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     lose_of(start_by_hand(s), s, 1, SIGKILL, 20, "has died");
 }
 
 /* mpirun can pass nothing on any more when it is killed; when anneal is, which has started it, the ranks
  * save. */
-static void ranks_end_when_what_has_started_them_is_killed(void **state)
+TEST_CASE(ranks_end_when_what_has_started_them_is_killed)
 {
-    (void)state;
     stage_need_mpi();
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         struct stage s;
@@ -142,9 +136,8 @@ static void ranks_end_when_what_has_started_them_is_killed(void **state)
 }
 
 /* A failure of rank 0 alone, which the others do not see. */
-static void ranks_whose_folder_is_moved_end_with_that_reason(void **state)
+STAGE_CASE(ranks_whose_folder_is_moved_end_with_that_reason, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     struct process *p = start(s, "--train.total_steps=1000000", "--world.timeout=60");
     process_wait_lines(p, 20);
@@ -155,9 +148,8 @@ static void ranks_whose_folder_is_moved_end_with_that_reason(void **state)
     assert_string_equal(stage_status(), "failed");
 }
 
-static void a_rank_that_hangs_ends_all(void **state)
+TEST_CASE(a_rank_that_hangs_ends_all)
 {
-    (void)state;
     struct stage s;
     stage_need_mpi();
     for (int rank = kills_asked() ? 0 : 2; rank < RANKS; rank++) {
@@ -186,9 +178,8 @@ static bool slowed_rank_is_named(struct process *p, void *stage)
     return was_named("rank 1 on % computes % times as long as the others", stage);
 }
 
-static void a_rank_that_is_slow_is_named(void **state)
+STAGE_CASE(a_rank_that_is_slow_is_named, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     if (!kills_asked()) skip(); /* it takes half a minute */
     struct process *p = process_start("train", s->config, "--name=slow", "--ranks=3", "--progress=json",
@@ -202,25 +193,12 @@ static void a_rank_that_is_slow_is_named(void **state)
 }
 
 /* A run of three ranks goes on with two when one host is gone. */
-static void fewer_ranks_go_on(void **state)
+STAGE_CASE(fewer_ranks_go_on, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     lose(s, 1, SIGKILL, 20, "has died");
     go_on_with("2");
     assert_string_equal(stage_status(), "finished");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_rank_that_dies_ends_all_and_loses_nothing, process_close_all),
-        STAGE_TEST(a_rank_of_mpirun_that_dies_ends_all),
-        cmocka_unit_test_teardown(ranks_end_when_what_has_started_them_is_killed, process_close_all),
-        cmocka_unit_test_teardown(a_rank_that_hangs_ends_all, process_close_all),
-        STAGE_TEST(ranks_whose_folder_is_moved_end_with_that_reason),
-        STAGE_TEST(a_rank_that_is_slow_is_named),
-        STAGE_TEST(fewer_ranks_go_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,8 +1,6 @@
 /* anneal lr-find: its rates and losses, its suggestion, what it leaves behind, and bad input. */
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -14,9 +12,8 @@ static double number(json_t *json, const char *name)
 }
 
 /* The first loss is that of the first step of `anneal train`, whose weights and batches are the same. */
-static void rates_rise_by_a_constant_factor_and_no_run_is_left(void **state)
+STAGE_CASE(rates_rise_by_a_constant_factor_and_no_run_is_left, struct stage *s)
 {
-    struct stage *s = *state;
     json_t *json = stage_json(process_output("lr-find", s->config, "--from=1e-5", "--to=4", "--steps=60",
                                              "--json", "--train.accumulation_plan=0:1,3:2", NULL));
     json_t *points = json_object_get(json, "points"), *point;
@@ -45,9 +42,8 @@ static void rates_rise_by_a_constant_factor_and_no_run_is_left(void **state)
                 1e-12); /* its digits */
 }
 
-static void the_page_has_a_chart_and_the_curve_is_csv(void **state)
+STAGE_CASE(the_page_has_a_chart_and_the_curve_is_csv, struct stage *s)
 {
-    struct stage *s = *state;
     char *path = stage_path(s, "curve.csv");
     char *page = process_output("lr-find", s->config, "--from=1e-5", "--to=4", "--steps=60", "-o", path,
                                 "--train.ema_decay=0.9", "--eval.metric=val_loss_ema", NULL);
@@ -66,9 +62,8 @@ static const char *text(json_t *json, const char *name)
 }
 
 /* It has all steps of the curve, and nothing that costs time or disk beside them. */
-static void a_search_with_a_name_is_kept_as_a_run(void **state)
+STAGE_CASE(a_search_with_a_name_is_kept_as_a_run, struct stage *s)
 {
-    struct stage *s = *state;
     json_t *json =
         stage_json(process_output("lr-find", s->config, "--from=1e-5", "--to=4", "--steps=60", "--name=rates",
                                   "--json", "--train.schedule=wsd", "--train.decay_steps=40", NULL));
@@ -105,9 +100,8 @@ static void a_search_with_a_name_is_kept_as_a_run(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void a_kept_search_says_how_it_ended(void **state)
+STAGE_CASE(a_kept_search_says_how_it_ended, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "lr-find", s->config, "--from=1e-5", "--to=1000", "--name=risen", NULL);
     stage_expect(s, "select status, message, steps < total_steps from runs",
                  "finished|the losses rise again|1");
@@ -128,9 +122,8 @@ static void a_kept_search_says_how_it_ended(void **state)
 }
 
 /* Killed before its first checkpoint: a resume begins again, as with every other schedule. */
-static void a_training_with_a_rising_rate_can_be_resumed(void **state)
+STAGE_CASE(a_training_with_a_rising_rate_can_be_resumed, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--name=rises", "--train.schedule=rising",
                                       "--train.min_lr_factor=0.1", "--train.total_steps=100000",
                                       "--checkpoint.every=0", "--progress=json", NULL);
@@ -143,9 +136,8 @@ static void a_training_with_a_rising_rate_can_be_resumed(void **state)
     process_expect(130, p);
 }
 
-static void what_cannot_be_searched_is_said_in_one_sentence(void **state)
+STAGE_CASE(what_cannot_be_searched_is_said_in_one_sentence, struct stage *s)
 {
-    struct stage *s = *state;
     process_expect_sentence(process_run(2, "lr-find", s->config, "--from=0.1", "--to=0.01", NULL),
                             "--from 0.1: must be below --to 0.01");
     process_expect_sentence(
@@ -168,15 +160,4 @@ static void what_cannot_be_searched_is_said_in_one_sentence(void **state)
     stage_expect(s, "select count(*) from runs", "0");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(rates_rise_by_a_constant_factor_and_no_run_is_left),
-        STAGE_TEST(the_page_has_a_chart_and_the_curve_is_csv),
-        STAGE_TEST(a_search_with_a_name_is_kept_as_a_run),
-        STAGE_TEST(a_kept_search_says_how_it_ended),
-        STAGE_TEST(a_training_with_a_rising_rate_can_be_resumed),
-        STAGE_TEST(what_cannot_be_searched_is_said_in_one_sentence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,8 +1,5 @@
 /* Memory that another process holds: a new run waits for it, or reports the holder. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "core/memory/fit.h"
@@ -30,9 +27,8 @@ static void busy_at_first(struct device *device, struct device_info *out)
                                 .available_bytes = looks < LOOKS ? 150 * MIB : 700 * MIB};
 }
 
-static void who_waits_comes_in_when_the_memory_is_really_free(void **state)
+STAGE_CASE(who_waits_comes_in_when_the_memory_is_really_free, struct stage *s)
 {
-    (void)state;
     struct err err = {0};
     struct memory_share share = {0};
     struct backend backend = *cpu_backend();
@@ -49,9 +45,8 @@ static void who_waits_comes_in_when_the_memory_is_really_free(void **state)
     memory_share_release(&share);
 }
 
-static void without_a_ledger_what_is_free_decides(void **state)
+TEST_CASE(without_a_ledger_what_is_free_decides)
 {
-    (void)state;
     struct err err = {0};
     struct memory_share share = {0};
     struct backend backend = *cpu_backend();
@@ -83,9 +78,8 @@ static void on_the_cpu(struct device *device, struct device_info *out)
 }
 
 /* A run has measured 300 MiB there; how much of it this process already holds is unknown. */
-static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
+STAGE_CASE(a_gpu_reservation_has_the_context_that_was_measured, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     struct memory_share share = {0};
     struct reservation *rows;
@@ -112,9 +106,8 @@ static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
 
 /* A 32nd of what could be reserved goes while the user reads the answer: it starts all the same. Without the
  * margin it would not. */
-static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void **state)
+STAGE_CASE(what_was_said_to_fit_starts_though_some_memory_has_gone_since, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     struct memory_share share = {0};
     struct device_info gpu;
@@ -141,9 +134,8 @@ static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void *
 
 /* The first waits for all usable memory, and this process already has a context on the device: both would
  * wait for ever. */
-static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state)
+STAGE_CASE(who_would_keep_the_first_in_the_queue_out_does_not_wait, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     struct memory_share share = {0};
     struct ledger *ledger, *first;
@@ -181,9 +173,8 @@ static void expect_refused(const char *command, const char *word, const char *mo
     assert_null(strstr(process_stderr(p), "--wait"));
 }
 
-static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
+STAGE_CASE(generate_evaluate_and_bench_reserve_as_training_does, struct stage *s)
 {
-    struct stage *s = *state;
     struct ledger *ledger;
     struct err err = {0};
     int64_t id;
@@ -202,9 +193,8 @@ static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
 
 /* ---- several homes ---- */
 
-static void a_run_of_one_home_is_seen_from_another_and_its_home_is_reported(void **state)
+STAGE_CASE(a_run_of_one_home_is_seen_from_another_and_its_home_is_reported, struct stage *s)
 {
-    struct stage *s = *state;
     char other[700];
     const char *const devices[] = {"devices", NULL}, *const at_other[] = {other, NULL};
     snprintf(other, sizeof other, "ANNEAL_HOME=%s/other", s->folder);
@@ -226,9 +216,8 @@ static void a_run_of_one_home_is_seen_from_another_and_its_home_is_reported(void
 
 /* With its own /dev/shm in a namespace: the ledger is there by default for processes that reserve; a folder
  * that others may write is not trusted. */
-static void without_a_word_the_ledger_is_in_memory_and_this_user_s_alone(void **state)
+STAGE_CASE(without_a_word_the_ledger_is_in_memory_and_this_user_s_alone, struct stage *s)
 {
-    struct stage *s = *state;
     static const char script[] =
         "mount -t tmpfs none /dev/shm || exit 99; unset ANNEAL_LEDGER; train=\"--train.total_steps=1 "
         "--eval.every=0 --progress=none\"\n"
@@ -250,17 +239,4 @@ static void without_a_word_the_ledger_is_in_memory_and_this_user_s_alone(void **
     assert_string_equal(process_stderr(p), "open\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(who_waits_comes_in_when_the_memory_is_really_free),
-        cmocka_unit_test_teardown(without_a_ledger_what_is_free_decides, process_close_all),
-        STAGE_TEST(a_gpu_reservation_has_the_context_that_was_measured),
-        STAGE_TEST(what_was_said_to_fit_starts_though_some_memory_has_gone_since),
-        STAGE_TEST(who_would_keep_the_first_in_the_queue_out_does_not_wait),
-        STAGE_TEST(a_run_of_one_home_is_seen_from_another_and_its_home_is_reported),
-        STAGE_TEST(without_a_word_the_ledger_is_in_memory_and_this_user_s_alone),
-        STAGE_TEST(generate_evaluate_and_bench_reserve_as_training_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

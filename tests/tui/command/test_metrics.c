@@ -1,9 +1,6 @@
 /* The thread that records what a GPU is doing, with a stand-in for NVIDIA's library that can be made to hang.
  */
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -42,9 +39,8 @@ static struct metrics *start(const char *name, const char *uuid, char *home, siz
 }
 
 /* However short the run is, its end is recorded. */
-static void the_end_is_sampled_with_who_holds_memory(void **state)
+TEST_CASE(the_end_is_sampled_with_who_holds_memory)
 {
-    (void)state;
     char home[1024];
     struct err err = {0};
     struct nvml_stand_in *s = stand_in();
@@ -58,9 +54,8 @@ static void the_end_is_sampled_with_who_holds_memory(void **state)
     assert_int_equal(s->opened, 0);
 }
 
-static void a_gpu_that_hangs_does_not_hold_up_the_end(void **state)
+TEST_CASE(a_gpu_that_hangs_does_not_hold_up_the_end)
 {
-    (void)state;
     char home[1024];
     struct err err = {0};
     int ends[2];
@@ -80,9 +75,8 @@ static void a_gpu_that_hangs_does_not_hold_up_the_end(void **state)
     close(ends[0]);
 }
 
-static void without_nvml_the_host_is_recorded(void **state)
+TEST_CASE(without_nvml_the_host_is_recorded)
 {
-    (void)state;
     char home[1024];
     struct err err = {0};
     stand_in();
@@ -97,9 +91,8 @@ static void without_nvml_the_host_is_recorded(void **state)
     assert_int_equal(metrics_stop(NULL, 60, &err), STATUS_OK);
 }
 
-static void samples_come_every_two_seconds(void **state)
+TEST_CASE(samples_come_every_two_seconds)
 {
-    (void)state;
     char home[1024];
     struct err err = {0};
     stand_in();
@@ -113,13 +106,4 @@ static void samples_come_every_two_seconds(void **state)
     assert_true(seconds > 1.5 && seconds < 60);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_is_sampled_with_who_holds_memory),
-        cmocka_unit_test(a_gpu_that_hangs_does_not_hold_up_the_end),
-        cmocka_unit_test(without_nvml_the_host_is_recorded),
-        cmocka_unit_test(samples_come_every_two_seconds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,9 +1,6 @@
 /* Training on several sources with the real binary: from compressed files to a loss of each source, resumed
  * and forked bit for bit. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 #include "core/base/file.h"
@@ -63,9 +60,8 @@ static void expect_said(const struct process *p, const char *sentence)
     if (!strstr(process_stderr(p), sentence)) fail_msg("not \"%s\": %s", sentence, process_stderr(p));
 }
 
-static void a_mixture_of_compressed_files_takes_two_commands(void **state)
+STAGE_CASE(a_mixture_of_compressed_files_takes_two_commands, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     char *tokenizer = stage_path(s, "mixed.json");
     process_run(0, "tokenizer", "train", stage_path(s, "books.jsonl.gz"), stage_path(s, "code"),
@@ -83,9 +79,8 @@ static void a_mixture_of_compressed_files_takes_two_commands(void **state)
         "1");
 }
 
-static void a_mixture_resumes_and_forks_bit_for_bit(void **state)
+STAGE_CASE(a_mixture_resumes_and_forks_bit_for_bit, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     train(s, "whole", "--train.total_steps=60");
     train(s, "resumed", "--until=23");
@@ -99,9 +94,8 @@ static void a_mixture_resumes_and_forks_bit_for_bit(void **state)
     assert_true(measure(s, "whole", "val_loss_books") == measure(s, "resumed", "val_loss_books"));
 }
 
-static void packed_documents_resume_and_fork_bit_for_bit(void **state)
+STAGE_CASE(packed_documents_resume_and_fork_bit_for_bit, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     train(s, "stream", "--train.total_steps=5");
     train(s, "whole", "--data.documents=packed");
@@ -124,9 +118,8 @@ static void packed_documents_resume_and_fork_bit_for_bit(void **state)
                  "4");
 }
 
-static void a_row_of_packed_documents_can_be_shown(void **state)
+STAGE_CASE(a_row_of_packed_documents_can_be_shown, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     char *text = process_output("data", "show", stage_path(s, "books.jsonl.gz"), "--data.format=text",
                                 "--data.tokenizer=bpe:300", "--data.documents=packed", "--train.seq_len=64",
@@ -138,9 +131,8 @@ static void a_row_of_packed_documents_can_be_shown(void **state)
                      tokens - stage_int(row, "sequences")); /* all but the first of each */
 }
 
-static void documents_without_an_end_are_refused(void **state)
+STAGE_CASE(documents_without_an_end_are_refused, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(2, "train", s->config, "--data.documents=packed", NULL);
     expect_said(p, "bytes: this tokenizer has no token that ends a document, such as <|endoftext|>");
     p = process_run(2, "data", "prepare", s->corpus, "--tokenizer=bytes", "-o", stage_path(s, "x.tok"),
@@ -158,9 +150,8 @@ static void documents_without_an_end_are_refused(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-static void a_resumed_run_keeps_its_weights(void **state)
+STAGE_CASE(a_resumed_run_keeps_its_weights, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     train(s, "mixed", "--until=5");
     struct process *p = process_run(2, "resume", "mixed", mixture(s, "0.5", "0.5"), NULL);
@@ -169,9 +160,8 @@ static void a_resumed_run_keeps_its_weights(void **state)
     process_run(0, "resume", "mixed", mixture(s, "3", "1"), "--train.total_steps=6", "--progress=none", NULL);
 }
 
-static void early_stopping_can_follow_one_source(void **state)
+STAGE_CASE(early_stopping_can_follow_one_source, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     train(s, "mixed", "--eval.metric=val_loss_code");
     stage_expect(s, "select best_metric from runs", "val_loss_code");
@@ -181,9 +171,8 @@ static void early_stopping_can_follow_one_source(void **state)
                    "val_loss_books, val_loss_code");
 }
 
-static void validation_data_can_be_sources_of_their_own(void **state)
+STAGE_CASE(validation_data_can_be_sources_of_their_own, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     process_run(0, "train", s->config, "--name=apart", mixture(s, "1", "1"),
                 kept_format("--data.val=%s/0.txt.gz : 1, %s : 1", stage_path(s, "code"), s->corpus),
@@ -192,9 +181,8 @@ static void validation_data_can_be_sources_of_their_own(void **state)
     stage_expect(s, "select count(distinct name) from measures", "2");
 }
 
-static void mixtures_that_cannot_be_are_refused(void **state)
+STAGE_CASE(mixtures_that_cannot_be_are_refused, struct stage *s)
 {
-    struct stage *s = *state;
     write_sources(s);
     char *tiny = stage_path(s, "tiny.txt");
     stage_write(tiny, "too short", 9);
@@ -217,9 +205,8 @@ static void mixtures_that_cannot_be_are_refused(void **state)
 }
 
 /* Their tokens are the same, and of a loss the lower one is best. */
-static void mixtures_with_other_weights_are_compared(void **state)
+STAGE_CASE(mixtures_with_other_weights_are_compared, const struct stage *s)
 {
-    const struct stage *s = *state;
     write_sources(s);
     train(s, "books", "--train.total_steps=20");
     process_run(0, "train", s->config, "--name=code", mixture(s, "1", "9"), "--data.tokenizer=bpe:300",
@@ -234,19 +221,4 @@ static void mixtures_with_other_weights_are_compared(void **state)
     assert_non_null(strstr(row, kept_format("%.4f *", a < b ? a : b)));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_mixture_of_compressed_files_takes_two_commands),
-        STAGE_TEST(a_mixture_resumes_and_forks_bit_for_bit),
-        STAGE_TEST(packed_documents_resume_and_fork_bit_for_bit),
-        STAGE_TEST(a_row_of_packed_documents_can_be_shown),
-        STAGE_TEST(documents_without_an_end_are_refused),
-        STAGE_TEST(a_resumed_run_keeps_its_weights),
-        STAGE_TEST(early_stopping_can_follow_one_source),
-        STAGE_TEST(validation_data_can_be_sources_of_their_own),
-        STAGE_TEST(mixtures_with_other_weights_are_compared),
-        STAGE_TEST(mixtures_that_cannot_be_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

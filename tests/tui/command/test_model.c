@@ -1,9 +1,6 @@
 /* anneal model: shows the contents of a model's folder, ours or another program's, from its headers; and
  * exports a run's model as a folder that other programs open. */
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,9 +21,8 @@ static json_t *info(const char *source, const char *more)
     return stage_json(process_output("model", "info", source, "--json", more, NULL));
 }
 
-static void info_counts_what_training_counted(void **state)
+STAGE_CASE(info_counts_what_training_counted, struct stage *s)
 {
-    struct stage *s = *state;
     open_base(s);
     json_t *json = info("base", NULL), *older = info("base", "--step=10"), *runs = stage_runs();
     int64_t parameters = stage_int(json, "parameters"), sum = 0;
@@ -46,9 +42,8 @@ static void info_counts_what_training_counted(void **state)
     assert_non_null(strstr(page, "model.layers.*.mlp.down_proj.weight"));
 }
 
-static void info_names_the_kind_and_the_rotary_scaling_of_a_checkout(void **state)
+STAGE_CASE(info_names_the_kind_and_the_rotary_scaling_of_a_checkout, struct stage *s)
 {
-    (void)state;
     json_t *yarn = info("tests/fixtures/kinds/llama_yarn", NULL),
            *window = info("tests/fixtures/kinds/mistral_window", NULL);
     const json_t *config = json_object_get(yarn, "config");
@@ -73,9 +68,8 @@ static void write_tensors(const struct stage *s, const char *name, const char *h
     stage_write(path, bytes, 8 + n + data);
 }
 
-static void a_checkout_of_several_files_and_another_kind_is_described_all_the_same(void **state)
+STAGE_CASE(a_checkout_of_several_files_and_another_kind_is_described_all_the_same, struct stage *s)
 {
-    struct stage *s = *state;
     static const char config[] = "{\"model_type\": \"mixtral\", \"hidden_size\": 8}";
     char path[700];
     char *folder = stage_path(s, "checkout");
@@ -119,9 +113,8 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
                             "model-00002-of-00002.safetensors: cannot open");
 }
 
-static void an_exported_model_stands_on_its_own(void **state)
+STAGE_CASE(an_exported_model_stands_on_its_own, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     struct stat st, original;
     open_base(s);
@@ -175,9 +168,8 @@ static void an_exported_model_stands_on_its_own(void **state)
 }
 
 /* A learning rate of 0 changes nothing: the evaluation of `still` at the end is of the exported weights. */
-static void an_exported_average_has_the_loss_that_was_recorded(void **state)
+STAGE_CASE(an_exported_average_has_the_loss_that_was_recorded, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = stage_path(s, "mean"), *from = kept_format("--model.from=%s", folder);
     process_run(0, "train", s->config, "--name=averaged", "--train.ema_decay=0.9", "--eval.batches=0", NULL);
     process_output("model", "export", "averaged", "--ema", "-o", folder, NULL);
@@ -219,9 +211,8 @@ static void expect_content(const char *folder, const char *name, const char *exp
 }
 
 /* Import, training, resuming and export keep the files that say how text begins, ends and is formatted. */
-static void the_files_beside_the_weights_survive_training(void **state)
+STAGE_CASE(the_files_beside_the_weights_survive_training, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const kept[][2] = {
         {"generation_config.json", "{\"eos_token_id\": [7, 9], \"temperature\": 0.6}"},
         {"chat_template.jinja", "{{ messages }}"},
@@ -255,9 +246,8 @@ static void the_files_beside_the_weights_survive_training(void **state)
 }
 
 /* Ids are enough to train and evaluate; text is refused, by the name of what anneal does not read. */
-static void a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files(void **state)
+STAGE_CASE(a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files, struct stage *s)
 {
-    struct stage *s = *state;
     static const char unigram[] = "{\"model\": {\"type\": \"Unigram\",  \"vocab\": [[\"a\", 0.0]]}}";
     struct process *p;
     char out[600];
@@ -298,9 +288,8 @@ static void expect_ids(const char *folder, const char *ids)
 
 /* generation_config.json may name other tokens: transformers ends a text at those, other programs at those of
  * config.json. */
-static void the_special_tokens_in_config_json_survive_training(void **state)
+STAGE_CASE(the_special_tokens_in_config_json_survive_training, struct stage *s)
 {
-    struct stage *s = *state;
     char out[600];
     open_base(s);
     char *folder = stage_path(s, "mine");
@@ -328,9 +317,8 @@ static void the_special_tokens_in_config_json_survive_training(void **state)
 }
 
 /* They are no part of the shape of any weight: a model learns longer texts with them. */
-static void a_new_run_may_stretch_the_positions_of_the_weights_it_starts_from(void **state)
+STAGE_CASE(a_new_run_may_stretch_the_positions_of_the_weights_it_starts_from, struct stage *s)
 {
-    struct stage *s = *state;
     static const char evaluated[] =
         "select count(distinct val_loss) from evals e join runs r on r.id = e.run_id"
         " where r.name in ('plain', 'child') and e.step = 0";
@@ -361,9 +349,8 @@ static void a_new_run_may_stretch_the_positions_of_the_weights_it_starts_from(vo
                             "in the config.json of a copy of their base");
 }
 
-static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
+STAGE_CASE(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder, struct stage *s)
 {
-    struct stage *s = *state;
     char from[640];
     open_base(s);
     char *folder = stage_path(s, "mine");
@@ -401,9 +388,8 @@ static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(vo
 }
 
 /* A checkout is imported by a name, which then stands for it everywhere. */
-static void an_imported_model_goes_by_its_name(void **state)
+STAGE_CASE(an_imported_model_goes_by_its_name, struct stage *s)
 {
-    struct stage *s = *state;
     char path[700];
     open_base(s);
     char *folder = stage_path(s, "mine");
@@ -464,9 +450,8 @@ static void an_imported_model_goes_by_its_name(void **state)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void a_checkout_in_shards_is_evaluated_and_exported_as_one(void **state)
+STAGE_CASE(a_checkout_in_shards_is_evaluated_and_exported_as_one, struct stage *s)
 {
-    struct stage *s = *state;
     static const char checkout[] = "tests/fixtures/sharded/qwen3_fp32";
     char data[720], digits[4000];
     for (size_t i = 0; i < sizeof digits; i++) digits[i] = (char)('0' + i * i / 7 % 10);
@@ -487,21 +472,4 @@ static void a_checkout_in_shards_is_evaluated_and_exported_as_one(void **state)
     assert_true(losses[0] > 0 && losses[0] == losses[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(info_counts_what_training_counted),
-        STAGE_TEST(info_names_the_kind_and_the_rotary_scaling_of_a_checkout),
-        STAGE_TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
-        STAGE_TEST(an_exported_model_stands_on_its_own),
-        STAGE_TEST(an_exported_average_has_the_loss_that_was_recorded),
-        STAGE_TEST(an_imported_model_goes_by_its_name),
-        STAGE_TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
-        STAGE_TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
-        STAGE_TEST(a_new_run_may_stretch_the_positions_of_the_weights_it_starts_from),
-        STAGE_TEST(the_files_beside_the_weights_survive_training),
-        STAGE_TEST(a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files),
-        STAGE_TEST(the_special_tokens_in_config_json_survive_training),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,9 +3,6 @@
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -40,9 +37,8 @@ static void expect_width(const char *text, int most)
     }
 }
 
-static void compare_shows_only_what_differs_and_the_outcomes(void **state)
+TEST_CASE(compare_shows_only_what_differs_and_the_outcomes)
 {
-    (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX], line[200];
     three_runs_home("compare", home);
     three_runs_make(home, ids);
@@ -84,9 +80,8 @@ static void compare_shows_only_what_differs_and_the_outcomes(void **state)
     assert_null(strstr(out, "1.0 KiB *")); /* nobody is best of equals */
 }
 
-static void compare_has_the_measures_of_the_best_evaluation(void **state)
+TEST_CASE(compare_has_the_measures_of_the_best_evaluation)
 {
-    (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX], line[200], sql[400];
     three_runs_home("compare-measures", home);
     three_runs_make(home, ids);
@@ -109,9 +104,8 @@ static void compare_has_the_measures_of_the_best_evaluation(void **state)
     assert_true(json_real_value(json_object_get(json_object_get(fast, "measures"), "accuracy")) == 0.75);
 }
 
-static void compare_speaks_json(void **state)
+TEST_CASE(compare_speaks_json)
 {
-    (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
     three_runs_home("compare-json", home);
     three_runs_make(home, ids);
@@ -152,9 +146,8 @@ static const char *best_by(const char *const arguments[], const char *outcome, c
     return buf;
 }
 
-static void compare_judges_only_what_can_be_compared(void **state)
+TEST_CASE(compare_judges_only_what_can_be_compared)
 {
-    (void)state;
     static const char *const words[] = {"compare", "slow", "fast", "stopped", "--json", NULL},
                              *const all[] = {"compare", "slow", "fast", "pieces", "--json", NULL},
                              *const learned[] = {"compare", "pieces", "others", "--json", NULL};
@@ -188,9 +181,8 @@ static void compare_judges_only_what_can_be_compared(void **state)
     assert_null(strstr(out, "bits per byte"));
 }
 
-static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
+TEST_CASE(numbers_that_are_odd_are_shown_as_what_they_are)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], line[200];
     three_runs_home("odd-numbers", home);
     three_runs_add(home, "early", "[train]\nasync = true\ngraph = false\n", 3, 150, 1000, 1000, id);
@@ -208,9 +200,8 @@ static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
     assert_true(json_is_false(json_object_get(train, "graph")));
 }
 
-static void compare_wraps_many_runs_into_blocks(void **state)
+TEST_CASE(compare_wraps_many_runs_into_blocks)
 {
-    (void)state;
     enum { RUNS = 12 };
     char home[PATH_MAX], names[RUNS][24], id[RUN_ID_MAX], config[100];
     const char *arguments[RUNS + 2] = {"compare"};
@@ -262,9 +253,8 @@ static void make_stopping(const char *home, const char *name, int64_t first, cha
     assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, NULL, &err), STATUS_OK);
 }
 
-static void the_story_of_early_stopping_is_told_row_by_row(void **state)
+TEST_CASE(the_story_of_early_stopping_is_told_row_by_row)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], line[200];
     three_runs_home("stopping", home);
     make_stopping(home, "even", 100, id);
@@ -291,9 +281,8 @@ static void the_story_of_early_stopping_is_told_row_by_row(void **state)
     assert_non_null(strstr(out, "Early stopping\n"));
 }
 
-static void the_headings_of_early_stopping_name_its_measure(void **state)
+TEST_CASE(the_headings_of_early_stopping_name_its_measure)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], line[200];
     struct err err = {0};
     three_runs_home("measure", home);
@@ -317,9 +306,8 @@ static void the_headings_of_early_stopping_name_its_measure(void **state)
     assert_non_null(json_object_get(json_array_get(rows, 0), "best_val_loss"));
 }
 
-static void compare_writes_markdown_that_no_setting_breaks(void **state)
+TEST_CASE(compare_writes_markdown_that_no_setting_breaks)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     three_runs_home("markdown", home);
     make_stopping(home, "even", 100, id);
@@ -374,9 +362,8 @@ static void expect_flops(const char *home)
     store_fixture_sql(home, "delete from params where name like 'model.%' or name = 'train.seq_len'");
 }
 
-static void a_target_is_timed_by_its_first_evaluation(void **state)
+TEST_CASE(a_target_is_timed_by_its_first_evaluation)
 {
-    (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
     three_runs_home("target", home);
     three_runs_make(home, ids);
@@ -409,9 +396,8 @@ static void a_target_is_timed_by_its_first_evaluation(void **state)
     if (!strstr(out, "\ntime to 3 with parent ")) fail_msg("%s", out);
 }
 
-static void compare_says_what_it_cannot(void **state)
+TEST_CASE(compare_says_what_it_cannot)
 {
-    (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
     three_runs_home("compare-errors", home);
     three_runs_make(home, ids);
@@ -426,9 +412,8 @@ static void compare_says_what_it_cannot(void **state)
     assert_non_null(strstr(out, "anneal compare base wide latest"));
 }
 
-static void export_writes_every_format_where_it_is_asked_to(void **state)
+TEST_CASE(export_writes_every_format_where_it_is_asked_to)
 {
-    (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX], path[PATH_MAX + 200], file[PATH_MAX + 200];
     three_runs_home("formats", home);
     three_runs_make(home, ids);
@@ -495,9 +480,8 @@ static void export_writes_every_format_where_it_is_asked_to(void **state)
                             "both.csv/x");
 }
 
-static void export_draws_metrics_of_several_runs_as_a_picture(void **state)
+TEST_CASE(export_draws_metrics_of_several_runs_as_a_picture)
 {
-    (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
     three_runs_home("picture", home);
     three_runs_make(home, ids);
@@ -532,20 +516,5 @@ static void export_draws_metrics_of_several_runs_as_a_picture(void **state)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(compare_shows_only_what_differs_and_the_outcomes, process_close_all),
-        cmocka_unit_test_teardown(compare_has_the_measures_of_the_best_evaluation, process_close_all),
-        cmocka_unit_test_teardown(compare_speaks_json, process_close_all),
-        cmocka_unit_test_teardown(compare_judges_only_what_can_be_compared, process_close_all),
-        cmocka_unit_test_teardown(numbers_that_are_odd_are_shown_as_what_they_are, process_close_all),
-        cmocka_unit_test_teardown(compare_wraps_many_runs_into_blocks, process_close_all),
-        cmocka_unit_test_teardown(the_story_of_early_stopping_is_told_row_by_row, process_close_all),
-        cmocka_unit_test_teardown(the_headings_of_early_stopping_name_its_measure, process_close_all),
-        cmocka_unit_test_teardown(compare_writes_markdown_that_no_setting_breaks, process_close_all),
-        cmocka_unit_test_teardown(a_target_is_timed_by_its_first_evaluation, process_close_all),
-        cmocka_unit_test_teardown(compare_says_what_it_cannot, process_close_all),
-        cmocka_unit_test_teardown(export_writes_every_format_where_it_is_asked_to, process_close_all),
-        cmocka_unit_test_teardown(export_draws_metrics_of_several_runs_as_a_picture, process_close_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

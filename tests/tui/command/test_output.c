@@ -2,9 +2,6 @@
  * JSON. */
 #include <locale.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/cmocka.h"
@@ -67,9 +64,8 @@ static void print_cut(int width)
     table_print(&table, 0, width, TABLE_CUT);
 }
 
-static void columns_are_as_wide_as_their_cells_and_blocks_as_the_page(void **state)
+TEST_CASE(columns_are_as_wide_as_their_cells_and_blocks_as_the_page)
 {
-    (void)state;
     expect(print_blocks, 0,
            "  name   count  word\n"
            "  a          1  longer\n"
@@ -87,9 +83,8 @@ static void columns_are_as_wide_as_their_cells_and_blocks_as_the_page(void **sta
            "  c\uFFFD[2J  x\n");
 }
 
-static void the_first_column_is_cut_before_another_is_left_out(void **state)
+TEST_CASE(the_first_column_is_cut_before_another_is_left_out)
 {
-    (void)state;
     expect(print_cut, 0,
            "RUN                                           STATUS    STEP\n"
            "20260101-000000-a-name-that-goes-on-and-on-2  finished   7/9\n");
@@ -115,9 +110,8 @@ static void print_long_titles(int width)
     table_print(&table, 0, width, TABLE_BLOCKS);
 }
 
-static void titles_are_cut_where_no_cell_is_as_wide(void **state)
+TEST_CASE(titles_are_cut_where_no_cell_is_as_wide)
 {
-    (void)state;
     expect(print_long_titles, 80,
            "        1 a-name-that-a-script-has-~r-it  2 another-name-that-goes-on~d-on\n"
            "status  finished                          a cell of twenty-eight columns\n"
@@ -142,9 +136,8 @@ static void print_result(int json)
     assert_int_equal(output_end(&output, &err), STATUS_OK);
 }
 
-static void a_result_is_a_page_or_json(void **state)
+TEST_CASE(a_result_is_a_page_or_json)
 {
-    (void)state;
     expect(print_result, 0,
            "path               a b\n"
            "tokens             12,345\n"
@@ -182,11 +175,5 @@ static void a_result_is_a_page_or_json(void **state)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_as_wide_as_their_cells_and_blocks_as_the_page),
-        cmocka_unit_test(the_first_column_is_cut_before_another_is_left_out),
-        cmocka_unit_test(titles_are_cut_where_no_cell_is_as_wide),
-        cmocka_unit_test(a_result_is_a_page_or_json),
-    };
-    return cmocka_run_group_tests_name("output", tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

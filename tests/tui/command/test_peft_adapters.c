@@ -3,9 +3,6 @@
  * tests/fixtures/peft/make_peft.py. */
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,17 +13,15 @@
 
 #define PEFT "tests/fixtures/peft/"
 
-static void adapters_of_peft_find_their_base_and_change_its_loss(void **state)
+ADAPTER_CASE(adapters_of_peft_find_their_base_and_change_its_loss, struct stage *s)
 {
-    (void)state;
     double base = adapter_loss(PEFT "llama", NULL), adapted = adapter_loss(PEFT "llama/adapter", NULL);
     assert_true(fabs(base - adapted) > 0.01);
     assert_true(adapted == adapter_loss(PEFT "llama", PEFT "llama/adapter"));
 }
 
-static void an_embedding_that_peft_has_trained_without_its_head_is_refused(void **state)
+ADAPTER_CASE(an_embedding_that_peft_has_trained_without_its_head_is_refused, struct stage *s)
 {
-    struct stage *s = *state;
     const char *folder = stage_path(s, "untied"), *config = stage_path(s, "untied/adapter_config.json");
     char command[1600];
     snprintf(command, sizeof command,
@@ -67,9 +62,8 @@ static double first_loss(const struct stage *s, const char *name)
     return loss;
 }
 
-static void training_goes_on_from_adapters_of_peft(void **state)
+ADAPTER_CASE(training_goes_on_from_adapters_of_peft, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const bases[] = {"llama", "llama_rslora", "qwen3"};
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         char path[760];
@@ -105,9 +99,8 @@ static void training_goes_on_from_adapters_of_peft(void **state)
 }
 
 /* peft names a base by the id of a hub; where it is here cannot be known, and whether it is it is said. */
-static void a_base_of_a_hub_has_to_be_named_and_is_not_verified(void **state)
+ADAPTER_CASE(a_base_of_a_hub_has_to_be_named_and_is_not_verified, struct stage *s)
 {
-    struct stage *s = *state;
     char *folder = stage_path(s, "hub"), path[760];
     mkdir(folder, 0777);
     json_t *json = json_load_file(PEFT "llama/adapter/adapter_config.json", 0, NULL);
@@ -160,9 +153,8 @@ static const char *adapters_of_hub(const struct stage *s, const char *name)
 }
 
 /* peft's modules_to_save may name any module. */
-static void what_could_not_be_trained_on_is_no_beginning(void **state)
+ADAPTER_CASE(what_could_not_be_trained_on_is_no_beginning, struct stage *s)
 {
-    struct stage *s = *state;
     const char *folder = stage_path(s, "another");
     char command[1600];
     snprintf(
@@ -178,9 +170,8 @@ static void what_could_not_be_trained_on_is_no_beginning(void **state)
 #define RSLORA PEFT "llama_rslora/adapter"
 
 /* With one merged into the base and the other beside that; with both beside the base; and both merged. */
-static void several_adapters_are_added_up(void **state)
+ADAPTER_CASE(several_adapters_are_added_up, struct stage *s)
 {
-    struct stage *s = *state;
     char twice[1600];
     const char *merged = stage_path(s, "merged"), *whole = stage_path(s, "whole"), *rslora = RSLORA,
                *other = changed_adapter(s, "\"lora_alpha\": 8", "\"lora_alpha\": 3");
@@ -208,9 +199,8 @@ static void several_adapters_are_added_up(void **state)
         "lm_head");
 }
 
-static void what_peft_computes_otherwise_is_refused_by_name(void **state)
+ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *from, *to, *sentence;
     } cases[] = {
@@ -238,9 +228,8 @@ static void what_peft_computes_otherwise_is_refused_by_name(void **state)
     }
 }
 
-static void another_base_is_refused_in_a_sentence(void **state)
+ADAPTER_CASE(another_base_is_refused_in_a_sentence, struct stage *s)
 {
-    struct stage *s = *state;
     const char *data = adapter_tokens, *merged = stage_path(s, "merged");
     adapter_train(PEFT "llama", "tuned", "4");
     /* the same sizes and names, other weights */
@@ -277,9 +266,8 @@ static void another_base_is_refused_in_a_sentence(void **state)
 }
 
 /* The matrices that these adapters are for have the same names and sizes in all kinds of models. */
-static void adapters_of_peft_for_another_kind_of_model_are_refused(void **state)
+ADAPTER_CASE(adapters_of_peft_for_another_kind_of_model_are_refused, struct stage *s)
 {
-    struct stage *s = *state;
     const char *folder = PEFT "llama_rslora/adapter", *data = adapter_tokens;
     adapter_refused(process_start("evaluate", PEFT "qwen3", "--adapter", folder, "--data", data, NULL),
                     "trained on a model of the type llama, but " PEFT "qwen3 is of the type qwen3");
@@ -301,18 +289,4 @@ static void adapters_of_peft_for_another_kind_of_model_are_refused(void **state)
                     "trained on a model of the type qwen2, but " PEFT "llama is of the type llama");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ADAPTER_TEST(adapters_of_peft_find_their_base_and_change_its_loss),
-        ADAPTER_TEST(an_embedding_that_peft_has_trained_without_its_head_is_refused),
-        ADAPTER_TEST(training_goes_on_from_adapters_of_peft),
-        ADAPTER_TEST(a_base_of_a_hub_has_to_be_named_and_is_not_verified),
-        ADAPTER_TEST(what_could_not_be_trained_on_is_no_beginning),
-        ADAPTER_TEST(several_adapters_are_added_up),
-        ADAPTER_TEST(what_peft_computes_otherwise_is_refused_by_name),
-        ADAPTER_TEST(another_base_is_refused_in_a_sentence),
-        ADAPTER_TEST(adapters_of_peft_for_another_kind_of_model_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

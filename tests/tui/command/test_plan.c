@@ -1,8 +1,6 @@
 /* anneal plan: the table over the number of GPUs, as a page and as JSON, and words that are refused. */
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/kept.h"
@@ -16,9 +14,8 @@ static double number(const json_t *object, const char *name)
     return json_number_value(value);
 }
 
-static void the_table_ends_with_the_number_asked_for(void **state)
+STAGE_CASE(the_table_ends_with_the_number_asked_for, struct stage *s)
 {
-    struct stage *s = *state;
     static const int gpus[] = {1, 2, 4, 8, 16, 20};
     json_t *json = stage_json(process_output("plan", s->config, "--gpus=20", "--per-host=4",
                                              "--network=100Gb/s", "--tokens=1B", "--gpu=a100",
@@ -41,9 +38,8 @@ static void the_table_ends_with_the_number_asked_for(void **state)
     }
 }
 
-static void a_page_says_that_it_is_an_estimate_and_why(void **state)
+STAGE_CASE(a_page_says_that_it_is_an_estimate_and_why, struct stage *s)
 {
-    struct stage *s = *state;
     char *text = process_output("plan", s->config, "--products=500", "--bandwidth=1800", NULL);
     assert_non_null(strstr(text, "not measured"));
     assert_non_null(strstr(text, "TFLOP/s of matrix products, as given"));
@@ -53,9 +49,8 @@ static void a_page_says_that_it_is_an_estimate_and_why(void **state)
 }
 
 /* 20 steps of one micro-batch and 10 of four make 60; 50 are made in the 28th step. */
-static void a_batch_that_grows_counts_what_each_step_has(void **state)
+STAGE_CASE(a_batch_that_grows_counts_what_each_step_has, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const words[] = {"--train.accumulation_plan=0: 1, 20: 4", "--train.batch_size=2",
                                         "--train.seq_len=16", "--train.total_steps=30"};
     json_t *json =
@@ -66,9 +61,8 @@ static void a_batch_that_grows_counts_what_each_step_has(void **state)
     if (!strstr(text, "tokens: 28 steps")) fail_msg("%s", text);
 }
 
-static void operations_are_listed_when_asked_for(void **state)
+STAGE_CASE(operations_are_listed_when_asked_for, struct stage *s)
 {
-    struct stage *s = *state;
     json_t *json = stage_json(process_output("plan", s->config, "--gpus=1", "--operations", "--json", NULL)),
            *operations = json_object_get(json, "operations"), *operation;
     double ms = 0, step = number(json_array_get(json_object_get(json, "table"), 0), "computing_ms");
@@ -79,9 +73,8 @@ static void operations_are_listed_when_asked_for(void **state)
     assert_null(strstr(process_output("plan", s->config, NULL), "estimated ms"));
 }
 
-static void muon_takes_a_small_part_of_a_step_of_many_tokens(void **state)
+STAGE_CASE(muon_takes_a_small_part_of_a_step_of_many_tokens, struct stage *s)
 {
-    (void)state;
     json_t *json = stage_json(process_output("plan", "--gpus=1", "--operations", "--json",
                                              "--model.preset=gpt2-124m-shape", "--model.vocab_size=50304",
                                              "--data.tokenizer=bytes", "--train.precision=bf16",
@@ -98,9 +91,8 @@ static void muon_takes_a_small_part_of_a_step_of_many_tokens(void **state)
 }
 
 /* Each matrix is on one rank, so the moments of a rank are about half, and no more with any matrix. */
-static void muon_of_several_ranks_is_planned_like_adamw(void **state)
+STAGE_CASE(muon_of_several_ranks_is_planned_like_adamw, struct stage *s)
 {
-    struct stage *s = *state;
     double bytes[2];
     for (int ranks = 1; ranks <= 2; ranks++) {
         char *of = kept_format("--ranks=%d", ranks);
@@ -115,9 +107,8 @@ static void muon_of_several_ranks_is_planned_like_adamw(void **state)
                 NULL);
 }
 
-static void wrong_words_are_named(void **state)
+STAGE_CASE(wrong_words_are_named, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *word, *why;
     } bad[] = {
@@ -130,16 +121,4 @@ static void wrong_words_are_named(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(the_table_ends_with_the_number_asked_for),
-        STAGE_TEST(a_page_says_that_it_is_an_estimate_and_why),
-        STAGE_TEST(a_batch_that_grows_counts_what_each_step_has),
-        STAGE_TEST(operations_are_listed_when_asked_for),
-        STAGE_TEST(muon_takes_a_small_part_of_a_step_of_many_tokens),
-        STAGE_TEST(muon_of_several_ranks_is_planned_like_adamw),
-        STAGE_TEST(wrong_words_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

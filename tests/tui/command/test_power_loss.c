@@ -6,8 +6,6 @@
  * make test-long looks at every point, make test at a sample of them. */
 #include <inttypes.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -212,9 +210,8 @@ static void end(struct night *night)
     free(night->whole.steps);
 }
 
-static void a_power_cut_at_any_point_of_training_loses_nothing_that_was_said(void **state)
+STAGE_CASE_IN_MEMORY(a_power_cut_at_any_point_of_training_loses_nothing_that_was_said, const struct stage *s)
 {
-    const struct stage *s = *state;
     char root[600];
     struct night night = {0};
     const char *const words[] = {"train", s->config, "--name", "night", SETTINGS, NULL};
@@ -256,9 +253,8 @@ static void kill_it_there(struct night *night, const char *to)
     kept_release();
 }
 
-static void a_power_cut_loses_no_record_that_waited_for_a_locked_database(void **state)
+STAGE_CASE_IN_MEMORY(a_power_cut_loses_no_record_that_waited_for_a_locked_database, const struct stage *s)
 {
-    const struct stage *s = *state;
     char root[600], killed[600];
     struct night night = {0};
     const char *const train[] = {"train", s->config, "--name", "night", SETTINGS, NULL}, *const repair[] = {
@@ -280,11 +276,4 @@ static void a_power_cut_loses_no_record_that_waited_for_a_locked_database(void *
     end(&night);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST_IN_MEMORY(a_power_cut_at_any_point_of_training_loses_nothing_that_was_said),
-        STAGE_TEST_IN_MEMORY(a_power_cut_loses_no_record_that_waited_for_a_locked_database),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

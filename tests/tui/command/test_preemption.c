@@ -1,8 +1,5 @@
 /* Runs under a job scheduler: they leave in time, and the same command goes on with them. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
@@ -15,9 +12,8 @@ static struct process *submit(const struct stage *s, const char *setting)
                          NULL);
 }
 
-static void sigusr1_saves_and_leaves_and_the_same_command_goes_on(void **state)
+STAGE_CASE(sigusr1_saves_and_leaves_and_the_same_command_goes_on, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=whole", "--train.total_steps=400", "--progress=none", NULL);
     struct process *p = submit(s, "--train.total_steps=400");
     process_wait_text(p, "step ");
@@ -37,9 +33,8 @@ static void sigusr1_saves_and_leaves_and_the_same_command_goes_on(void **state)
     stage_expect(s, "select count(*) || ' ' || max(segment) from runs where name = 'job'", "1 3");
 }
 
-static void a_run_leaves_before_its_time_limit(void **state)
+STAGE_CASE(a_run_leaves_before_its_time_limit, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--name=job", "--train.total_steps=100000000",
                                       "--train.time_limit=0.05", "--progress=none", NULL);
     process_expect(75, p);
@@ -54,9 +49,8 @@ static void a_run_leaves_before_its_time_limit(void **state)
 }
 
 /* The ids of runs begin with their date. */
-static void a_name_that_ids_begin_with_is_looked_for_as_a_name(void **state)
+STAGE_CASE(a_name_that_ids_begin_with_is_looked_for_as_a_name, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=a", "--train.total_steps=1", NULL);
     process_run(0, "train", s->config, "--name=b", "--train.total_steps=1", NULL);
     for (int i = 0; i < 2; i++)
@@ -65,9 +59,8 @@ static void a_name_that_ids_begin_with_is_looked_for_as_a_name(void **state)
     stage_expect(s, "select count(*) from runs where name = '2'", "1");
 }
 
-static void commands_that_start_together_train_one_run(void **state)
+STAGE_CASE(commands_that_start_together_train_one_run, struct stage *s)
 {
-    struct stage *s = *state;
     int trained = 0;
     struct process *both[2] = {submit(s, "--train.total_steps=20"), submit(s, "--train.total_steps=20")};
     for (int i = 0; i < 2; i++) {
@@ -80,9 +73,8 @@ static void commands_that_start_together_train_one_run(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
-static void what_a_checkpoint_depends_on_cannot_change(void **state)
+STAGE_CASE(what_a_checkpoint_depends_on_cannot_change, struct stage *s)
 {
-    struct stage *s = *state;
     process_expect_sentence(process_run(2, "train", s->config, "--resume-or-start", NULL), "needs --name");
     process_expect_sentence(process_run(2, "train", s->config, "--resume-or-start", "--name=lr:1", NULL),
                             "a run cannot be called \"lr:1\" (give its name as it is stored: --name lr-1)");
@@ -92,14 +84,4 @@ static void what_a_checkpoint_depends_on_cannot_change(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(sigusr1_saves_and_leaves_and_the_same_command_goes_on),
-        STAGE_TEST(a_run_leaves_before_its_time_limit),
-        STAGE_TEST(a_name_that_ids_begin_with_is_looked_for_as_a_name),
-        STAGE_TEST(commands_that_start_together_train_one_run),
-        STAGE_TEST(what_a_checkpoint_depends_on_cannot_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

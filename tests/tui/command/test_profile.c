@@ -2,9 +2,6 @@
  * agree. */
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/kept.h"
@@ -40,9 +37,8 @@ static const json_t *find_row(const json_t *profile, const char *phase, const ch
     return NULL;
 }
 
-static void the_rows_are_those_of_the_profiled_steps_and_add_up_to_them(void **state)
+TEST_CASE(the_rows_are_those_of_the_profiled_steps_and_add_up_to_them)
 {
-    (void)state;
     struct stage s;
     size_t i;
     json_t *row;
@@ -80,9 +76,8 @@ static void the_rows_are_those_of_the_profiled_steps_and_add_up_to_them(void **s
 }
 
 /* The line names the slowest operation that `show --profile` lists, and none where nothing was profiled. */
-static void a_run_ends_with_its_slowest_operations(void **state)
+STAGE_CASE(a_run_ends_with_its_slowest_operations, struct stage *s)
 {
-    struct stage *s = *state;
     const json_t *slowest = NULL;
     size_t i;
     json_t *row;
@@ -101,9 +96,8 @@ static void a_run_ends_with_its_slowest_operations(void **state)
     assert_null(strstr(process_stderr(p), "slowest operations"));
 }
 
-static void each_phase_lists_its_operations_and_their_layers_where_asked(void **state)
+TEST_CASE(each_phase_lists_its_operations_and_their_layers_where_asked)
 {
-    (void)state;
     struct stage s;
     train_profiled(&s, "page");
     char *page = process_output("show", "page", "--profile", NULL);
@@ -122,18 +116,16 @@ static void each_phase_lists_its_operations_and_their_layers_where_asked(void **
     assert_true(first && second && second < strstr(forward, "\nbackward "));
 }
 
-static void what_cannot_be_shown_is_said(void **state)
+STAGE_CASE(what_cannot_be_shown_is_said, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name", "none", "--progress=none", "--profile.every=0", NULL);
     char *text = process_output("show", "none", "--profile", NULL);
     assert_non_null(strstr(text, "no step has been profiled"));
     process_expect_sentence(process_run(2, "show", "none", "--layers", NULL), "--layers needs --profile");
 }
 
-static void the_exported_report_is_of_the_same_rows(void **state)
+TEST_CASE(the_exported_report_is_of_the_same_rows)
 {
-    (void)state;
     static const char *const phases[] = {"data",      "forward",   "backward",
                                          "recompute", "optimizer", "unattributed"};
     struct stage s;
@@ -160,16 +152,4 @@ static void the_exported_report_is_of_the_same_rows(void **state)
     assert_true(lines > 4 * 60);
 }
 
-#define TEST(function) cmocka_unit_test_teardown(function, process_close_all)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_rows_are_those_of_the_profiled_steps_and_add_up_to_them),
-        STAGE_TEST(a_run_ends_with_its_slowest_operations),
-        TEST(each_phase_lists_its_operations_and_their_layers_where_asked),
-        STAGE_TEST(what_cannot_be_shown_is_said),
-        TEST(the_exported_report_is_of_the_same_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,8 +1,4 @@
 /* The progress bar of commands: the line at any width, and the output to a terminal or a file. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/cmocka.h"
 #include "tui/command/progress_bar.h"
 
@@ -16,9 +12,8 @@ static int columns_of(const char *text)
 static const struct progress_view training = {"training", "steps", 500, 2000, 12.5, "loss 5.13  12.3k tok/s",
                                               0,          0};
 
-static void a_line_reports_everything_where_there_is_room(void **state)
+TEST_CASE(a_line_reports_everything_where_there_is_room)
 {
-    (void)state;
     char line[2048];
     progress_bar_line(&training, 120, false, false, line, sizeof line);
     assert_string_equal(line, "training    25% ###########----------------------------------  ETA 2m 00s  "
@@ -35,9 +30,8 @@ static void a_line_reports_everything_where_there_is_room(void **state)
     assert_string_equal(line, "training: 25% (500 of 2000), 25.0 step/s, ETA 4m 00s, loss 5.13  12.3k tok/s");
 }
 
-static void a_line_fits_any_width(void **state)
+TEST_CASE(a_line_fits_any_width)
 {
-    (void)state;
     char line[2048];
     static const char *const suffixes[] = {NULL, "", "loss 1",
                                            "a suffix that is much longer than all the rest of this line"};
@@ -51,9 +45,8 @@ static void a_line_fits_any_width(void **state)
             }
 }
 
-static void what_matters_least_goes_first(void **state)
+TEST_CASE(what_matters_least_goes_first)
 {
-    (void)state;
     char line[2048];
     progress_bar_line(&training, 80, false, false, line, sizeof line);
     assert_null(strstr(line, "step/s"));
@@ -66,9 +59,8 @@ static void what_matters_least_goes_first(void **state)
     assert_string_equal(line, "training  ");
 }
 
-static void odd_numbers_do_no_harm(void **state)
+TEST_CASE(odd_numbers_do_no_harm)
 {
-    (void)state;
     char line[2048];
     struct progress_view views[] = {
         {"x", "", 0, 0, 0, NULL, 0, 0},
@@ -85,9 +77,8 @@ static void odd_numbers_do_no_harm(void **state)
     }
 }
 
-static void colour_changes_no_letter(void **state)
+TEST_CASE(colour_changes_no_letter)
 {
-    (void)state;
     char plain[2048], colored[2048], stripped[2048], *to = stripped;
     for (uint64_t done = 0; done <= 100; done += 5) {
         struct progress_view view = {"x", "steps", done, 100, 1, NULL, 0, 0};
@@ -105,9 +96,8 @@ static void colour_changes_no_letter(void **state)
     }
 }
 
-static void a_plain_line_is_a_sentence(void **state)
+TEST_CASE(a_plain_line_is_a_sentence)
 {
-    (void)state;
     char line[2048];
     progress_bar_plain(&training, line, sizeof line);
     assert_string_equal(line, "training: 25% (500 of 2000), 12.5 step/s, ETA 2m 00s, loss 5.13  12.3k tok/s");
@@ -133,9 +123,8 @@ static char *written(enum progress_style style, void (*end)(struct progress_bar 
     return text;
 }
 
-static void a_terminal_sees_one_line_redrawn(void **state)
+TEST_CASE(a_terminal_sees_one_line_redrawn)
 {
-    (void)state;
     setenv("COLUMNS", "80", 1);
     char *text = written(PROGRESS_BAR, progress_bar_finish);
     assert_non_null(strstr(text, "\rfirst        0%"));
@@ -152,9 +141,8 @@ static void a_terminal_sees_one_line_redrawn(void **state)
     free(text);
 }
 
-static void a_file_gets_plain_lines_or_none(void **state)
+TEST_CASE(a_file_gets_plain_lines_or_none)
 {
-    (void)state;
     char *text = written(PROGRESS_AUTO, progress_bar_finish);
     assert_null(strchr(text, '\r'));
     assert_null(strchr(text, '\033'));
@@ -165,17 +153,4 @@ static void a_file_gets_plain_lines_or_none(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_reports_everything_where_there_is_room),
-        cmocka_unit_test(a_line_fits_any_width),
-        cmocka_unit_test(what_matters_least_goes_first),
-        cmocka_unit_test(odd_numbers_do_no_harm),
-        cmocka_unit_test(colour_changes_no_letter),
-        cmocka_unit_test(a_plain_line_is_a_sentence),
-        cmocka_unit_test(a_terminal_sees_one_line_redrawn),
-        cmocka_unit_test(a_file_gets_plain_lines_or_none),
-    };
-    return cmocka_run_group_tests_name("progress_bar", tests, NULL, NULL);
-}
+TEST_MAIN()

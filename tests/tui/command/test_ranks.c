@@ -3,9 +3,6 @@
  * there is no MPI. */
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/cmocka.h"
@@ -62,17 +59,15 @@ static void expect_alike(const struct stage *s, const char *const *words)
     "--train.batch_size=3", "--train.accumulation_steps=3", "--train.dropout=0.2",                           \
         "--train.max_grad_norm=0.5", "--eval.batches=3"
 
-static void any_number_of_ranks_trains_the_same_language_model(void **state)
+STAGE_CASE(any_number_of_ranks_trains_the_same_language_model, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     expect_alike(s, (const char *[]){UNEVEN, "--data.padding=32", "--train.total_steps=100",
                                      "--train.accumulation_plan=0:1,30:3", "--train.seq_len=31", NULL});
 }
 
-static void any_number_of_ranks_trains_the_same_mixture(void **state)
+STAGE_CASE(any_number_of_ranks_trains_the_same_mixture, struct stage *s)
 {
-    struct stage *s = *state;
     char *other = stage_path(s, "other.txt"), *text = stage_read(s->corpus);
     stage_need_mpi();
     for (char *c = text; *c; c++) *c = *c == 'e' ? '3' : *c;
@@ -82,9 +77,8 @@ static void any_number_of_ranks_trains_the_same_mixture(void **state)
                                      "--train.total_steps=60", NULL});
 }
 
-static void any_number_of_ranks_trains_the_same_classifier(void **state)
+STAGE_CASE(any_number_of_ranks_trains_the_same_classifier, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const words[] = {"apple", "brick", "cloud"};
     char *text = NULL, path[700], data[720];
     size_t size;
@@ -100,9 +94,8 @@ static void any_number_of_ranks_trains_the_same_classifier(void **state)
     expect_alike(s, (const char *[]){UNEVEN, data, "--data.format=labels", "--train.total_steps=40", NULL});
 }
 
-static void any_number_of_ranks_learns_the_same_answers(void **state)
+STAGE_CASE(any_number_of_ranks_learns_the_same_answers, struct stage *s)
 {
-    struct stage *s = *state;
     static const char template[] =
         "{% for m in messages %}<|pad|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}";
@@ -127,9 +120,8 @@ static void any_number_of_ranks_learns_the_same_answers(void **state)
                                      NULL});
 }
 
-static void the_same_ranks_repeat_their_bits_over_resume_and_fork(void **state)
+STAGE_CASE(the_same_ranks_repeat_their_bits_over_resume_and_fork, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const whole[] = {UNEVEN, "--train.schedule=constant", "--train.total_steps=20", NULL},
                              *const half[] = {UNEVEN, "--train.schedule=constant", "--train.total_steps=10",
                                               NULL},
@@ -156,9 +148,8 @@ static void the_same_ranks_repeat_their_bits_over_resume_and_fork(void **state)
     for (int i = 10; i < 20; i++) assert_string_equal(forked.steps[i].values, first.steps[i].values);
 }
 
-static void a_series_of_seeds_trains_on_the_same_ranks(void **state)
+STAGE_CASE(a_series_of_seeds_trains_on_the_same_ranks, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     train(s, "series", "2", (const char *[]){"--seeds=2", NULL});
     train(s, "alone", "2", (const char *[]){"--train.seed=1338", NULL});
@@ -204,9 +195,8 @@ static bool many_evaluations_follow_the_order(struct process *p, void *stage)
 
 /* Every rank has a row in each report, the work and the waiting of a step take about its time, and each sends
  * at least the gradients of the other ranks' slices. */
-static void the_store_has_a_row_for_each_rank(void **state)
+STAGE_CASE(the_store_has_a_row_for_each_rank, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     train(s, "rows", "3", (const char *[]){"--train.batch_size=3", "--train.total_steps=60", NULL});
     stage_expect(s,
@@ -239,9 +229,8 @@ static void the_store_has_a_row_for_each_rank(void **state)
 
 /* With a rate of 0 the weights stay. Each rank evaluates a half, so a rank that went on would change the
  * loss. */
-static void all_ranks_obey_an_order_at_the_same_step(void **state)
+STAGE_CASE(all_ranks_obey_an_order_at_the_same_step, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     struct process *p = start_long(s);
     process_run(0, "order", "long", "pause", "--wait", NULL);
@@ -257,9 +246,8 @@ static void all_ranks_obey_an_order_at_the_same_step(void **state)
     stage_expect(s, "select count(*) from orders where result like 'written to traces/%'", "1");
 }
 
-static void ranks_save_and_end_together(void **state)
+TEST_CASE(ranks_save_and_end_together)
 {
-    (void)state;
     static const int signals[] = {SIGTERM, SIGINT, SIGUSR1}, codes[] = {0, 130, 75};
     stage_need_mpi();
     for (int i = 0; i < 3; i++) {
@@ -275,9 +263,8 @@ static void ranks_save_and_end_together(void **state)
 
 /* Some seconds after a SIGTERM mpirun passes it on, and kills as many seconds later; meanwhile it reads no
  * output. */
-static void a_sigterm_to_mpirun_saves(void **state)
+STAGE_CASE(a_sigterm_to_mpirun_saves, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     struct process *p =
         begun(s, process_start_in("mpirun", stage_mpirun_environment, "-n", "2", getenv("ANNEAL_BINARY"),
@@ -287,9 +274,8 @@ static void a_sigterm_to_mpirun_saves(void **state)
     expect_saved(s);
 }
 
-static void what_is_wrong_is_said_once(void **state)
+STAGE_CASE(what_is_wrong_is_said_once, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     struct process *p = process_run(2, "train", s->config, "--ranks=2", "--train.batch_size=0", NULL);
     process_expect_said_once(p, "train.batch_size = 0");
@@ -298,18 +284,16 @@ static void what_is_wrong_is_said_once(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-static void without_the_plugin_one_sentence_names_the_packages(void **state)
+STAGE_CASE(without_the_plugin_one_sentence_names_the_packages, struct stage *s)
 {
-    struct stage *s = *state;
     const char *const environment[] = {"ANNEAL_MPI_PLUGIN=/nowhere.so", "OMPI_COMM_WORLD_SIZE=2", NULL};
     struct process *p = process_expect(1, process_start_in(NULL, environment, "train", s->config, NULL));
     process_expect_sentence(p, "apt install libopenmpi-dev openmpi-bin");
 }
 
 /* The mpirun of another MPI: each process finds itself alone. */
-static void ranks_of_another_mpi_are_refused(void **state)
+STAGE_CASE(ranks_of_another_mpi_are_refused, struct stage *s)
 {
-    struct stage *s = *state;
     stage_need_mpi();
     const char *const environment[] = {"PMI_SIZE=2", "PMI_RANK=1", "OMPI_ALLOW_RUN_AS_ROOT=1",
                                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", NULL};
@@ -319,9 +303,8 @@ static void ranks_of_another_mpi_are_refused(void **state)
 }
 
 /* One process has nothing to do with MPI: the plugin is not loaded. */
-static void one_process_loads_no_mpi(void **state)
+STAGE_CASE(one_process_loads_no_mpi, struct stage *s)
 {
-    struct stage *s = *state;
     char line[4200];
     struct process *p = begun(s, process_start("train", s->config, LONG, NULL));
     char *path = kept_format("/proc/%d/maps", (int)process_pid(p));
@@ -333,23 +316,4 @@ static void one_process_loads_no_mpi(void **state)
     assert_int_equal(process_wait_exit(p), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(any_number_of_ranks_trains_the_same_language_model),
-        STAGE_TEST(any_number_of_ranks_trains_the_same_mixture),
-        STAGE_TEST(any_number_of_ranks_trains_the_same_classifier),
-        STAGE_TEST(any_number_of_ranks_learns_the_same_answers),
-        STAGE_TEST(the_same_ranks_repeat_their_bits_over_resume_and_fork),
-        STAGE_TEST(a_series_of_seeds_trains_on_the_same_ranks),
-        STAGE_TEST(the_store_has_a_row_for_each_rank),
-        STAGE_TEST(all_ranks_obey_an_order_at_the_same_step),
-        cmocka_unit_test_teardown(ranks_save_and_end_together, process_close_all),
-        STAGE_TEST(a_sigterm_to_mpirun_saves),
-        STAGE_TEST(what_is_wrong_is_said_once),
-        STAGE_TEST(without_the_plugin_one_sentence_names_the_packages),
-        STAGE_TEST(ranks_of_another_mpi_are_refused),
-        STAGE_TEST(one_process_loads_no_mpi),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

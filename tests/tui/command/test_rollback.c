@@ -1,8 +1,5 @@
 /* Rollbacks with the real binary: their place in a run's records, giving up, several ranks, and kill -9. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/kept.h"
@@ -30,9 +27,8 @@ static char *spoil(const struct stage *s, size_t steps)
     "train", (s)->config, "--name=" name, spoil(s, 120), "--data.shuffle=none", "--data.val_split=tail",     \
         "--train.total_steps=100", "--health.loss_spike=3", "--progress=none", "--checkpoint.every=20"
 
-static void a_rollback_is_a_segment_and_an_event(void **state)
+STAGE_CASE(a_rollback_is_a_segment_and_an_event, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, TRAIN(s, "back"), "--health.on_spike=rollback", "--health.rollback_lr=0.5", NULL);
     stage_expect(s, "select status || segment from runs", "finished2");
     stage_expect(s, "select count(*), min(step), max(step) from steps where segment = 1", "86|0|85");
@@ -58,9 +54,8 @@ static int count_lines(const char *text)
 }
 
 /* Steps 83 to 85 of the first segment were replaced, although the second one does not have them yet. */
-static void steps_that_a_rollback_has_left_behind_are_left_out_as_the_manual_says(void **state)
+STAGE_CASE(steps_that_a_rollback_has_left_behind_are_left_out_as_the_manual_says, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, TRAIN(s, "back"), "--health.on_spike=rollback", "--health.rollback_lr=0.5", NULL);
     stage_query(s, "delete from steps where segment = 2 and step > 82");
     char *manual = stage_read("docs/store.md"), *sql = strstr(manual, "SELECT step, loss FROM steps s");
@@ -70,9 +65,8 @@ static void steps_that_a_rollback_has_left_behind_are_left_out_as_the_manual_say
                      84);
 }
 
-static void a_run_that_gives_up_has_failed_and_says_why(void **state)
+STAGE_CASE(a_run_that_gives_up_has_failed_and_says_why, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p =
         process_run(1, TRAIN(s, "given-up"), "--health.on_nan=rollback", "--health.rollbacks=2",
                     "--train.learning_rate=1000", "--train.schedule=constant", "--train.weight_decay=100",
@@ -84,9 +78,8 @@ static void a_run_that_gives_up_has_failed_and_says_why(void **state)
     stage_expect(s, "select count(*) from events where text like 'rollback%'", "2");
 }
 
-static void several_ranks_go_back_together(void **state)
+STAGE_CASE(several_ranks_go_back_together, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const shards[] = {"--world.shard=off", "--world.shard=on"};
     stage_need_mpi();
     for (int i = 0; i < 2; i++) {
@@ -114,9 +107,8 @@ static bool goes_on(struct process *p, void *stage)
 }
 
 /* Without a checkpoint: the resumed run meets the trouble once more. */
-static void a_run_killed_after_a_rollback_repeats_it(void **state)
+STAGE_CASE(a_run_killed_after_a_rollback_repeats_it, struct stage *s)
 {
-    struct stage *s = *state;
 #define LONG(name)                                                                                           \
     TRAIN(s, name), spoil(s, STEPS_MOST), "--health.on_spike=rollback", "--health.rollback_lr=0.5",          \
         "--train.total_steps=3000", "--checkpoint.every=0", "--eval.every=0", "--sample.every=0",            \
@@ -131,14 +123,4 @@ static void a_run_killed_after_a_rollback_repeats_it(void **state)
     history_expect_same("whole", "killed");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_rollback_is_a_segment_and_an_event),
-        STAGE_TEST(steps_that_a_rollback_has_left_behind_are_left_out_as_the_manual_says),
-        STAGE_TEST(a_run_that_gives_up_has_failed_and_says_why),
-        STAGE_TEST(several_ranks_go_back_together),
-        STAGE_TEST(a_run_killed_after_a_rollback_repeats_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

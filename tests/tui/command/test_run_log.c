@@ -1,9 +1,6 @@
 /* log.txt in a run's folder: its contents, and that an error in writing it never stops training. */
 #include <fcntl.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,9 +44,8 @@ static void expect_stamped_lines(const char *text)
     }
 }
 
-static void the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resume(void **state)
+TEST_CASE(the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resume)
 {
-    (void)state;
     static const char *const modes[] = {"plain", "json", "none"};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         struct stage s;
@@ -76,9 +72,8 @@ static void the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resu
     }
 }
 
-static void a_log_that_cannot_be_written_stops_no_training(void **state)
+STAGE_CASE(a_log_that_cannot_be_written_stops_no_training, struct stage *s)
 {
-    struct stage *s = *state;
     char path[900], target[700];
     process_run(0, "train", s->config, "--name", "a", "--progress", "none", NULL);
     log_path(s, path, sizeof path);
@@ -97,9 +92,8 @@ static void a_log_that_cannot_be_written_stops_no_training(void **state)
     assert_string_equal(text, "mine");
 }
 
-static void a_full_disk_leaves_a_gap(void **state)
+TEST_CASE(a_full_disk_leaves_a_gap)
 {
-    (void)state;
     struct run_log log = {.fd = open("/dev/full", O_WRONLY | O_CLOEXEC)};
     assert_true(log.fd >= 0);
     run_log_line(&log, "lost");
@@ -109,9 +103,8 @@ static void a_full_disk_leaves_a_gap(void **state)
     run_log_close(&log);
 }
 
-static void a_line_is_one_line_of_bounded_length(void **state)
+STAGE_CASE(a_line_is_one_line_of_bounded_length, struct stage *s)
 {
-    struct stage *s = *state;
     struct run_log log;
     char path[700], *big = malloc(5001);
     run_log_open(&log, s->folder);
@@ -132,14 +125,4 @@ static void a_line_is_one_line_of_bounded_length(void **state)
     free(big);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resume,
-                                  process_close_all),
-        STAGE_TEST(a_log_that_cannot_be_written_stops_no_training),
-        cmocka_unit_test(a_full_disk_leaves_a_gap),
-        STAGE_TEST(a_line_is_one_line_of_bounded_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

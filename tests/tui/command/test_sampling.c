@@ -1,9 +1,6 @@
 /* The text that a model writes, by `generate` and while it trains: every key and option of sampling counts.
  */
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
@@ -25,9 +22,8 @@ static void expect_same(const char *a, const char *b, bool same)
     if ((strcmp(x, y) == 0) != same) fail_msg("%s and %s give %s and %s", a, b, x, y);
 }
 
-static void every_option_of_generate_counts(void **state)
+STAGE_CASE(every_option_of_generate_counts, struct stage *s)
 {
-    struct stage *s = *state;
     train_poet(s);
     expect_same("--temperature=0", "--top-k=1", true);
     expect_same("--temperature=0", "--top-p=0.000001", true); /* at least one is left */
@@ -43,9 +39,8 @@ static void every_option_of_generate_counts(void **state)
 }
 
 /* So hot that all which may be drawn are about as likely: one more or less moves every draw. */
-static void the_fifty_likeliest_are_drawn_among_by_default(void **state)
+STAGE_CASE(the_fifty_likeliest_are_drawn_among_by_default, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const said[] = {"--top-k=49", "--top-k=50", "--top-k=51"};
     train_poet(s);
     char *defaults = process_output("generate", "poet", "--max-tokens=40", "--temperature=50", NULL);
@@ -57,9 +52,8 @@ static void the_fifty_likeliest_are_drawn_among_by_default(void **state)
 }
 
 /* A terminal must not see them, a program may. */
-static void json_keeps_control_characters(void **state)
+STAGE_CASE(json_keeps_control_characters, struct stage *s)
 {
-    struct stage *s = *state;
     train_poet(s);
     char *out =
         process_output("generate", "poet", "--prompt=a\r\x1b[2J\x7f", "--max-tokens=3", "--json", NULL);
@@ -68,9 +62,8 @@ static void json_keeps_control_characters(void **state)
     assert_string_equal(stage_text(json, "prompt"), "a\r\x1b[2J\x7f");
 }
 
-static void a_prompt_longer_than_the_model_continues_its_end_and_says_so(void **state)
+STAGE_CASE(a_prompt_longer_than_the_model_continues_its_end_and_says_so, struct stage *s)
 {
-    struct stage *s = *state;
     char prompt[3100] = "--prompt=";
     process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=1", "--model.max_seq_len=100",
                 "--progress=none", NULL);
@@ -95,9 +88,8 @@ static void sample_four_times(const struct stage *s, const char *setting, char *
     }
 }
 
-static void every_key_of_sample_counts(void **state)
+STAGE_CASE(every_key_of_sample_counts, struct stage *s)
 {
-    struct stage *s = *state;
     char *drawn[4], *likeliest[4], *first[4], *again[4], *other[4], *wild[4], *prompted[4];
     sample_four_times(s, NULL, drawn);
     assert_string_not_equal(drawn[0], drawn[1]); /* each step draws anew */
@@ -124,14 +116,4 @@ static void every_key_of_sample_counts(void **state)
     assert_string_equal(five, "1"); /* bytes: a token is a byte, some together a character */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(every_option_of_generate_counts),
-        STAGE_TEST(the_fifty_likeliest_are_drawn_among_by_default),
-        STAGE_TEST(json_keeps_control_characters),
-        STAGE_TEST(a_prompt_longer_than_the_model_continues_its_end_and_says_so),
-        STAGE_TEST(every_key_of_sample_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

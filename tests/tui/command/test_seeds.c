@@ -1,9 +1,6 @@
 /* `anneal train --seeds`: runs of consecutive seeds one after the other, interrupted, gone on with, watched.
  */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/cmocka.h"
@@ -17,9 +14,8 @@ static void expect_words(struct process *p, const char *words)
     if (!strstr(process_stderr(p), words)) fail_msg("\"%s\" is not in:\n%s", words, process_stderr(p));
 }
 
-static void each_seed_is_a_run_of_its_own(void **state)
+STAGE_CASE(each_seed_is_a_run_of_its_own, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p =
         process_run(0, "train", s->config, "--name=base", "--seeds=3", "--train.seed=7", NULL);
     expect_words(p, "run 2 of 3: base-s2, train.seed = 8");
@@ -33,9 +29,8 @@ static void each_seed_is_a_run_of_its_own(void **state)
     stage_expect(s, "select name from runs order by created_at desc, id desc limit 1", "shakespeare-s1");
 }
 
-static void an_interrupted_series_is_gone_on_with_by_the_same_command(void **state)
+STAGE_CASE(an_interrupted_series_is_gone_on_with_by_the_same_command, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--name=base", "--seeds=2",
                                       "--train.total_steps=400", "--progress=plain", NULL);
     process_wait_text(p, "checkpoint ");
@@ -57,9 +52,8 @@ static void an_interrupted_series_is_gone_on_with_by_the_same_command(void **sta
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
-static void what_was_not_started_is_told(void **state)
+STAGE_CASE(what_was_not_started_is_told, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--name=base", "--seeds=3",
                                       "--train.total_steps=10000000", "--progress=plain", NULL);
     process_wait_text(p, "run 1 of 3");
@@ -76,9 +70,8 @@ static void what_was_not_started_is_told(void **state)
     stage_expect(s, "select count(*) from runs", "1");
 }
 
-static void watch_opens_the_first_and_the_others_follow(void **state)
+STAGE_CASE(watch_opens_the_first_and_the_others_follow, struct stage *s)
 {
-    struct stage *s = *state;
     const char *words[] = {"train", s->config, "--watch", "--seeds=2", "--name=base", NULL};
     struct pty *pty = pty_open(&(struct pty_options){.rows = 24, .columns = 100, .arguments = words});
     pty_wait_text(pty, "base-s1");
@@ -94,13 +87,4 @@ static void watch_opens_the_first_and_the_others_follow(void **state)
     stage_expect(s, status, "finished,finished");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(each_seed_is_a_run_of_its_own),
-        STAGE_TEST(an_interrupted_series_is_gone_on_with_by_the_same_command),
-        STAGE_TEST(what_was_not_started_is_told),
-        STAGE_TEST(watch_opens_the_first_and_the_others_follow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,8 +1,5 @@
 /* The program on a home that several hosts share: the system's list of mounts is that of
  * tests/runs/stand_in/mounts.c. tests/runs/test_shared_home.c tests the database. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -31,7 +28,7 @@ static int remove_preload(void **state)
     unsetenv("TEST_MOUNT");
     unsetenv("TEST_OPENED");
     unsetenv("ANNEAL_STORE");
-    return process_close_all(state);
+    return kept_teardown(state);
 }
 
 static int count(const char *text, const char *part)
@@ -41,9 +38,9 @@ static int count(const char *text, const char *part)
     return times;
 }
 
-static void a_run_says_once_that_its_store_is_shared_and_takes_orders(void **state)
+STAGE_CASE_TEARDOWN(a_run_says_once_that_its_store_is_shared_and_takes_orders, remove_preload,
+                    struct stage *s)
 {
-    struct stage *s = *state;
     preload("nfs4");
     struct process *trainer = process_start("train", s->config, "--name", "far",
                                             "--train.total_steps=100000000", "--progress=plain", NULL);
@@ -55,18 +52,16 @@ static void a_run_says_once_that_its_store_is_shared_and_takes_orders(void **sta
     assert_string_equal(mode, "delete"); /* the file has no write-ahead log */
 }
 
-static void a_store_without_locks_is_refused_with_the_remedy(void **state)
+STAGE_CASE_TEARDOWN(a_store_without_locks_is_refused_with_the_remedy, remove_preload, struct stage *s)
 {
-    struct stage *s = *state;
     preload("fuse.sshfs");
     process_expect_sentence(process_run(1, "train", s->config, NULL),
                             "set ANNEAL_STORE to a folder on a local disk");
 }
 
 /* Of the trainer of another host only the name in the lock's file is seen. */
-static void without_locks_runs_of_other_hosts_are_not_cleaned(void **state)
+STAGE_CASE_TEARDOWN(without_locks_runs_of_other_hosts_are_not_cleaned, remove_preload, struct stage *s)
 {
-    struct stage *s = *state;
     char *store = kept_format("/dev/shm/anneal-test-%d", (int)getpid());
     setenv("ANNEAL_STORE", store, 1);
     process_run(0, "train", s->config, "--checkpoint.keep=10", "--name=far", "--progress=none", NULL);
@@ -84,9 +79,8 @@ static void without_locks_runs_of_other_hosts_are_not_cleaned(void **state)
     assert_int_equal(file_remove_tree(store, NULL), STATUS_OK);
 }
 
-static void a_local_home_is_not_mentioned(void **state)
+STAGE_CASE_TEARDOWN(a_local_home_is_not_mentioned, remove_preload, struct stage *s)
 {
-    struct stage *s = *state;
     preload("ext4");
     struct process *trainer =
         process_run(0, "train", s->config, "--train.total_steps=1", "--progress=plain", NULL);
@@ -94,9 +88,8 @@ static void a_local_home_is_not_mentioned(void **state)
     stage_expect(s, "pragma journal_mode", "wal");
 }
 
-static void of_several_ranks_the_first_alone_opens_the_database(void **state)
+STAGE_CASE_TEARDOWN(of_several_ranks_the_first_alone_opens_the_database, remove_preload, struct stage *s)
 {
-    struct stage *s = *state;
     char opened[700];
     snprintf(opened, sizeof opened, "%s/opened", s->folder);
     setenv("TEST_OPENED", opened, 1);
@@ -107,14 +100,4 @@ static void of_several_ranks_the_first_alone_opens_the_database(void **state)
     if (strstr(ranks, "rank 1\n")) fail_msg("%s", ranks);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST_TEARDOWN(a_run_says_once_that_its_store_is_shared_and_takes_orders, remove_preload),
-        STAGE_TEST_TEARDOWN(a_store_without_locks_is_refused_with_the_remedy, remove_preload),
-        STAGE_TEST_TEARDOWN(of_several_ranks_the_first_alone_opens_the_database, remove_preload),
-        STAGE_TEST_TEARDOWN(without_locks_runs_of_other_hosts_are_not_cleaned, remove_preload),
-        STAGE_TEST_TEARDOWN(a_local_home_is_not_mentioned, remove_preload),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

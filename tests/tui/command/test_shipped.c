@@ -1,8 +1,5 @@
 /* The binary in a folder as made by `make bundle` or `make install` finds its files there; make finds its
  * headers. packaging/check.sh tests the bundle itself. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
@@ -21,9 +18,8 @@ static void copy_program(const char *to)
     file_map_close(&map);
 }
 
-static void a_shipped_corpus_needs_no_package(void **state)
+STAGE_CASE(a_shipped_corpus_needs_no_package, struct stage *s)
 {
-    struct stage *s = *state;
     static const char text[] = "Genesis 1\n\nIn the beginning\n";
     static const char *const words[] = {"data", "fetch", "kjv", NULL}, *const environment[] = {
                                                                            "PATH=/nonexistent", NULL};
@@ -86,9 +82,8 @@ static void expect_links_that_lead_somewhere(const char *root)
     assert_string_equal(process_stdout(links), "");
 }
 
-static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(void **state)
+STAGE_CASE(what_is_installed_is_where_the_binary_looks_and_is_removed_again, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const names[] = {
         "bin/anneal",
         "lib/anneal/anneal_heap.so",
@@ -151,9 +146,8 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
 
 /* -g3 puts the definitions of all macros into the preprocessor's output, which the check for headers reads.
  */
-static void a_build_for_a_debugger_finds_the_headers(void **state)
+STAGE_CASE(a_build_for_a_debugger_finds_the_headers, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const environment[] = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", NULL};
     if (!file_exists("/usr/bin/make")) skip();
     char *build = kept_format("BUILD=%.500s/build", s->folder);
@@ -167,12 +161,4 @@ static void a_build_for_a_debugger_finds_the_headers(void **state)
     assert_true(file_exists(headers));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_shipped_corpus_needs_no_package),
-        STAGE_TEST(what_is_installed_is_where_the_binary_looks_and_is_removed_again),
-        STAGE_TEST(a_build_for_a_debugger_finds_the_headers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

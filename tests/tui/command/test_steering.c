@@ -2,9 +2,6 @@
  * `export`, `generate` and the database agree. */
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -70,9 +67,8 @@ static void expect_trace(const struct stage *s, long step)
     assert_non_null(strstr(found, line));
 }
 
-static void orders_take_effect_and_are_written_down(void **state)
+STAGE_CASE(orders_take_effect_and_are_written_down, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *trainer = start_long_run(s);
     long paused = order(trainer, "done", "pause", NULL);
     process_wait_text(trainer, "\"status\":\"paused\"");
@@ -116,9 +112,8 @@ static void orders_take_effect_and_are_written_down(void **state)
 }
 
 /* Else a second trainer could begin to train the same run. */
-static void a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again(void **state)
+STAGE_CASE(a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *trainer = start_long_run(s);
     char *id = stage_query(s, "select id from runs"), *message;
     char *folder = kept_format("%s/runs/%s", s->home, id);
@@ -131,10 +126,9 @@ static void a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_
     assert_non_null(strstr(message, folder));
 }
 
-static void
-a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before(void **state)
+STAGE_CASE(a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before,
+           struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(1, "train", s->config, "--name", "halted", "--train.learning_rate=1000",
                                     "--train.schedule=constant", "--train.weight_decay=100",
                                     "--train.warmup_steps=0", "--train.max_grad_norm=0", "--eval.every=0",
@@ -149,18 +143,16 @@ a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_fro
     assert_string_equal(stage_status(), "finished");
 }
 
-static void orders_to_a_run_that_has_ended_are_refused(void **state)
+STAGE_CASE(orders_to_a_run_that_has_ended_are_refused, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name", "late", "--progress=none", NULL);
     struct process *p = process_run(1, "order", "late", "pause", "--wait", NULL);
     process_expect_sentence(p, "late");
     stage_expect(s, "select count(*) from orders", "0");
 }
 
-static void a_learning_rate_factor_survives_a_resume(void **state)
+STAGE_CASE(a_learning_rate_factor_survives_a_resume, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *trainer = start_long_run(s);
     long from = order(trainer, "learning rate × 0.25", "lr-factor", "0.25");
     order(trainer, "done", "stop", NULL);
@@ -175,9 +167,8 @@ static void a_learning_rate_factor_survives_a_resume(void **state)
 }
 
 /* Its first life recorded what a run that is not interrupted would have. */
-static void a_killed_run_obeys_its_learning_rate_orders_again_where_it_did(void **state)
+STAGE_CASE(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did, struct stage *s)
 {
-    struct stage *s = *state;
     char wanted[80], sql[400];
     struct process *trainer = start_long_run(s);
     long saved = order(trainer, "written to checkpoints/", "checkpoint", NULL);
@@ -225,9 +216,8 @@ static char *rates_after_orders(struct stage *s, const char *name, const char *o
                           "step)");
 }
 
-static void of_the_orders_before_a_resume_those_in_force_are_obeyed_again(void **state)
+TEST_CASE(of_the_orders_before_a_resume_those_in_force_are_obeyed_again)
 {
-    (void)state;
     struct stage s;
     char *rates = rates_after_orders(&s, "in-order", "(1, 25, 0.25), (2, 31, 0.5), (3, 31, 0.75)");
     assert_string_equal(rates, "20: 1.0, 25: 0.25, 31: 0.75");
@@ -244,9 +234,8 @@ static void of_the_orders_before_a_resume_those_in_force_are_obeyed_again(void *
 
 /* A factor is to be recalled at step 8,000; before that another is ordered. Nobody reads what the trainer
  * says, so that it stands still until the order is there. */
-static void a_new_order_counts_more_than_one_that_is_recalled(void **state)
+STAGE_CASE(a_new_order_counts_more_than_one_that_is_recalled, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=long", "--progress=none", "--sample.every=0", "--eval.every=0",
                 "--train.schedule=constant", NULL);
     stage_query(s, "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result) "
@@ -261,9 +250,8 @@ static void a_new_order_counts_more_than_one_that_is_recalled(void **state)
 
 /* ---- early stopping ---- */
 
-static void early_stopping_ends_the_run_and_reports_why(void **state)
+STAGE_CASE(early_stopping_ends_the_run_and_reports_why, struct stage *s)
 {
-    struct stage *s = *state;
     /* nothing improves by ten nats but the first evaluation */
     struct process *p =
         process_run(0, "train", s->config, "--eval.every=5", "--eval.early_stopping_patience=2",
@@ -315,9 +303,8 @@ static char *read_table(const struct stage *s, const char *table)
     return stage_read(path);
 }
 
-static void runs_show_export_and_the_database_agree(void **state)
+STAGE_CASE(runs_show_export_and_the_database_agree, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const tables[] = {"steps", "evals",   "early_stopping", "profile", "memory",
                                          "gpu",   "samples", "orders",         "runs"};
     static const char *const members[] = {"status", "steps",         "tokens",    "final_loss",
@@ -371,9 +358,8 @@ static void runs_show_export_and_the_database_agree(void **state)
 
 /* ---- text ---- */
 
-static void generate_gives_the_same_text_for_the_same_seed(void **state)
+STAGE_CASE(generate_gives_the_same_text_for_the_same_seed, struct stage *s)
 {
-    struct stage *s = *state;
     char *id;
     process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=200", "--progress=none", NULL);
     char *a =
@@ -397,9 +383,8 @@ static void generate_gives_the_same_text_for_the_same_seed(void **state)
     assert_memory_equal(stage_text(json, "text"), a + 4, 40);
 }
 
-static void generate_without_temperature_is_greedy(void **state)
+STAGE_CASE(generate_without_temperature_is_greedy, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=200", "--progress=none", NULL);
     char *a = process_output("generate", "poet", "--temperature=0", "--seed=1", "--max-tokens=20", NULL);
     char *b = process_output("generate", "poet", "--temperature=0", "--seed=2", "--max-tokens=20", NULL);
@@ -408,22 +393,4 @@ static void generate_without_temperature_is_greedy(void **state)
     assert_string_equal(a, c);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before),
-        STAGE_TEST(orders_take_effect_and_are_written_down),
-        STAGE_TEST(orders_to_a_run_that_has_ended_are_refused),
-        STAGE_TEST(a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again),
-        STAGE_TEST(a_learning_rate_factor_survives_a_resume),
-        STAGE_TEST(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did),
-        TEST(of_the_orders_before_a_resume_those_in_force_are_obeyed_again),
-        STAGE_TEST(a_new_order_counts_more_than_one_that_is_recalled),
-        STAGE_TEST(early_stopping_ends_the_run_and_reports_why),
-        STAGE_TEST(runs_show_export_and_the_database_agree),
-        STAGE_TEST(generate_gives_the_same_text_for_the_same_seed),
-        STAGE_TEST(generate_without_temperature_is_greedy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,9 +1,6 @@
 /* `anneal sweep`: every combination is trained, the hopeless are left at a rung, and nothing is lost or done
  * twice when it is interrupted. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -30,9 +27,8 @@ static struct process *sweep(const struct stage *s, const char *name, const char
                          "--jobs=2", NULL);
 }
 
-static void the_hopeless_are_left_and_the_best_trains_to_its_end(void **state)
+STAGE_CASE(the_hopeless_are_left_and_the_best_trains_to_its_end, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_expect(0, sweep(s, "lr", "--train.total_steps=80"));
     assert_non_null(strstr(process_stderr(p), "6 runs, 2 side by side; rungs at 10, 20, 40, 80 steps"));
     stage_expect(s,
@@ -64,9 +60,8 @@ static void the_hopeless_are_left_and_the_best_trains_to_its_end(void **state)
     history_expect_same("whole", best);
 }
 
-static void a_killed_sweep_goes_on_where_it_was(void **state)
+STAGE_CASE(a_killed_sweep_goes_on_where_it_was, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const moments[] = {"rung 1 of", "rung 2 of", "rung 4 of"};
     process_expect(0, sweep(s, "whole", "--train.total_steps=200"));
     char *expected = results("whole");
@@ -85,9 +80,8 @@ static void a_killed_sweep_goes_on_where_it_was(void **state)
     stage_expect(s, "select count(*) from runs", "24");
 }
 
-static void runs_are_compared_by_the_metric_of_the_configuration(void **state)
+STAGE_CASE(runs_are_compared_by_the_metric_of_the_configuration, struct stage *s)
 {
-    struct stage *s = *state;
     char rows[4000] = "text,label\n", path[700], data[720];
     for (int i = 0; i < 100; i++)
         sprintf(rows + strlen(rows), "%s thing %d,%s\n", i % 3 ? "poor" : "nice", i, i % 3 ? "bad" : "good");
@@ -105,9 +99,8 @@ static void runs_are_compared_by_the_metric_of_the_configuration(void **state)
     assert_null(json_object_get(json_array_get(list, 0), "val_loss"));
 }
 
-static void a_run_that_diverges_does_not_stop_the_others(void **state)
+STAGE_CASE(a_run_that_diverges_does_not_stop_the_others, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p =
         process_run(0, "sweep", s->config, "--name=d", "--train.learning_rate=1000,1e-3",
                     "--health.on_nan=stop", "--train.schedule=constant", "--train.weight_decay=100",
@@ -119,9 +112,8 @@ static void a_run_that_diverges_does_not_stop_the_others(void **state)
     assert_true(strstr(text, "1e-3") < strstr(text, "1000"));
 }
 
-static void a_dry_run_lists_the_runs_and_makes_none(void **state)
+STAGE_CASE(a_dry_run_lists_the_runs_and_makes_none, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--progress=none", NULL);
     char *text =
         process_output("sweep", s->config, "--train.learning_rate=1e-5..1e-2", "--train.warmup_steps=1..9",
@@ -148,9 +140,8 @@ static void a_dry_run_lists_the_runs_and_makes_none(void **state)
     assert_string_equal(text, "");
 }
 
-static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
+STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *setting, *other, *sentence;
     } cases[] = {
@@ -208,9 +199,8 @@ static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
     process_expect_sentence(process_run(2, "sweep", "show", "--resume=none", NULL), "it takes no --resume");
 }
 
-static void a_run_until_a_step_is_tagged_and_resumed(void **state)
+STAGE_CASE(a_run_until_a_step_is_tagged_and_resumed, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--until=7", "--tag=short,first", "--progress=none", NULL);
     stage_expect(s, "select steps || ' ' || status || ' ' || total_steps from runs", "7 stopped 40");
     stage_expect(s, "select group_concat(tag) from (select tag from tags order by tag)", "first,short");
@@ -224,9 +214,8 @@ static void a_run_until_a_step_is_tagged_and_resumed(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
-static void a_damaged_sweep_is_refused_with_its_line(void **state)
+STAGE_CASE(a_damaged_sweep_is_refused_with_its_line, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *text, *sentence;
     } cases[] = {
@@ -253,17 +242,4 @@ static void a_damaged_sweep_is_refused_with_its_line(void **state)
     process_expect_sentence(process_run(1, "sweep", "--resume", "d", NULL), "this is no text");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(the_hopeless_are_left_and_the_best_trains_to_its_end),
-        STAGE_TEST(a_killed_sweep_goes_on_where_it_was),
-        STAGE_TEST(runs_are_compared_by_the_metric_of_the_configuration),
-        STAGE_TEST(a_run_that_diverges_does_not_stop_the_others),
-        STAGE_TEST(a_dry_run_lists_the_runs_and_makes_none),
-        STAGE_TEST(bad_sweeps_are_refused_before_anything_is_trained),
-        STAGE_TEST(a_run_until_a_step_is_tagged_and_resumed),
-        STAGE_TEST(a_damaged_sweep_is_refused_with_its_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,9 +2,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -18,9 +15,8 @@
 
 /* ---- progress ---- */
 
-static void progress_json_is_one_object_a_line_from_run_to_end(void **state)
+STAGE_CASE(progress_json_is_one_object_a_line_from_run_to_end, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(0, "train", s->config, "--name", "j", "--progress", "json", NULL);
     assert_string_equal(process_stderr(p), "");
     json_t *lines = stage_parse_lines(process_stdout(p)), *runs = stage_runs();
@@ -41,9 +37,8 @@ static void progress_json_is_one_object_a_line_from_run_to_end(void **state)
 }
 
 /* With samples, evaluations and checkpoints between the steps, as every run has them. */
-static void a_run_can_check_that_its_steps_allocate_nothing(void **state)
+STAGE_CASE(a_run_can_check_that_its_steps_allocate_nothing, struct stage *s)
 {
-    struct stage *s = *state;
     const char *binary = getenv("ANNEAL_BINARY"), *slash = strrchr(binary, '/');
     char *counter = kept_format("%.*s/%s", (int)(slash - binary), binary, HEAP_COUNTER);
     if (file_exists(counter))
@@ -53,9 +48,8 @@ static void a_run_can_check_that_its_steps_allocate_nothing(void **state)
                                 "--check-allocations: cannot count heap allocations");
 }
 
-static void progress_json_holds_exactly_what_is_recorded(void **state)
+STAGE_CASE(progress_json_holds_exactly_what_is_recorded, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(0, "train", s->config, "--name", "j", "--progress", "json", NULL);
     json_t *lines = stage_parse_lines(process_stdout(p));
     struct history history = history_of("j");
@@ -73,9 +67,8 @@ static void progress_json_holds_exactly_what_is_recorded(void **state)
     }
 }
 
-static void progress_json_stays_json_with_a_prompt_that_is_not_utf8(void **state)
+STAGE_CASE(progress_json_stays_json_with_a_prompt_that_is_not_utf8, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(0, "train", s->config, "--progress=json", "--train.total_steps=2",
                                     "--sample.every=1", "--sample.prompt=\xff\"\\ a", NULL);
     json_t *lines = stage_parse_lines(process_stdout(p));
@@ -83,9 +76,8 @@ static void progress_json_stays_json_with_a_prompt_that_is_not_utf8(void **state
     assert_string_equal(stage_text(stage_find_line(lines, "sample", 0), "prompt"), "\xEF\xBF\xBD\"\\ a");
 }
 
-static void progress_plain_reports_the_story_on_standard_error(void **state)
+STAGE_CASE(progress_plain_reports_the_story_on_standard_error, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(0, "train", s->config, "--name", "story", NULL); /* auto: no terminal */
     const char *output = process_stderr(p);
     assert_string_equal(process_stdout(p), "");
@@ -99,18 +91,16 @@ static void progress_plain_reports_the_story_on_standard_error(void **state)
     assert_null(strchr(output, '\033'));
 }
 
-static void progress_none_says_nothing(void **state)
+STAGE_CASE(progress_none_says_nothing, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(0, "train", s->config, "--progress", "none", NULL);
     assert_string_equal(process_stdout(p), "");
     assert_string_equal(process_stderr(p), "");
     assert_string_equal(stage_status(), "finished");
 }
 
-static void a_reader_that_goes_away_does_not_stop_the_run(void **state)
+STAGE_CASE(a_reader_that_goes_away_does_not_stop_the_run, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p =
         process_start("train", s->config, "--name", "heard", "--progress", "json", "--train.total_steps=1000",
                       "--eval.every=250", "--checkpoint.every=250", NULL);
@@ -122,9 +112,8 @@ static void a_reader_that_goes_away_does_not_stop_the_run(void **state)
     assert_int_equal(history.count, 1000);
 }
 
-static void a_hangup_does_not_stop_the_run(void **state)
+STAGE_CASE(a_hangup_does_not_stop_the_run, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_start("train", s->config, "--progress", "json", "--train.total_steps=1000",
                                       "--eval.every=250", "--checkpoint.every=250", NULL);
     process_wait_lines(p, 2);
@@ -163,15 +152,13 @@ static void interrupt_and_resume(const char *name, int number, int status)
     history_expect_equal(&whole, &parts);
 }
 
-static void ctrl_c_checkpoints_and_resume_continues_bit_for_bit(void **state)
+TEST_CASE(ctrl_c_checkpoints_and_resume_continues_bit_for_bit)
 {
-    (void)state;
     interrupt_and_resume("ctrl-c", SIGINT, 130);
 }
 
-static void sigterm_checkpoints_and_resume_continues_bit_for_bit(void **state)
+TEST_CASE(sigterm_checkpoints_and_resume_continues_bit_for_bit)
 {
-    (void)state;
     interrupt_and_resume("sigterm", SIGTERM, 0);
 }
 
@@ -191,9 +178,8 @@ static bool has_noticed_sigint(struct process *p, void *context)
     return line && sscanf(line, "SigCgt: %llx", &caught) == 1 && !(caught >> (SIGINT - 1) & 1);
 }
 
-static void a_second_ctrl_c_leaves_at_once(void **state)
+STAGE_CASE(a_second_ctrl_c_leaves_at_once, struct stage *s)
 {
-    struct stage *s = *state;
     /* one step that takes as long as the test allows */
     struct process *p = process_start("train", s->config, "--progress", "json",
                                       "--train.accumulation_steps=65536", "--train.batch_size=64", NULL);
@@ -207,9 +193,8 @@ static void a_second_ctrl_c_leaves_at_once(void **state)
 
 /* ---- resuming ---- */
 
-static void a_finished_run_names_the_remedy_and_more_steps_continue_it(void **state)
+STAGE_CASE(a_finished_run_names_the_remedy_and_more_steps_continue_it, struct stage *s)
 {
-    struct stage *s = *state;
     /* a schedule that does not depend on the number of steps */
     const char *constant = "--train.schedule=warmup_constant";
     process_run(0, "train", s->config, "--name", "parts", constant, "--progress=none", NULL);
@@ -225,9 +210,8 @@ static void a_finished_run_names_the_remedy_and_more_steps_continue_it(void **st
     history_expect_same("whole", "parts");
 }
 
-static void what_resume_changes_is_kept_and_reported(void **state)
+STAGE_CASE(what_resume_changes_is_kept_and_reported, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--progress=none", NULL);
     process_run(0, "resume", "latest", "--train.total_steps=50", "--train.learning_rate=1e-3",
                 "--progress=none", NULL);
@@ -251,9 +235,8 @@ static void what_resume_changes_is_kept_and_reported(void **state)
                  "50\n50");
 }
 
-static void epochs_set_the_number_of_steps_and_resume_follows(void **state)
+STAGE_CASE(epochs_set_the_number_of_steps_and_resume_follows, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--train.epochs=0.2", "--progress=none", NULL);
     char *steps = stage_query(s, "select steps from runs where steps = total_steps");
     char *seen = stage_query(s, "select epoch >= 0.2 and epoch < 0.21 from steps order by step desc limit 1");
@@ -269,9 +252,8 @@ static void epochs_set_the_number_of_steps_and_resume_follows(void **state)
                  "70\n0");
 }
 
-static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **state)
+STAGE_CASE(resume_refuses_what_a_checkpoint_depends_on_and_names_it, struct stage *s)
 {
-    struct stage *s = *state;
     static const struct {
         const char *word, *sentence;
     } cases[] = {
@@ -297,9 +279,8 @@ static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **stat
     assert_string_equal(stage_status(), "finished");
 }
 
-static void a_run_is_resumed_from_another_folder(void **state)
+STAGE_CASE(a_run_is_resumed_from_another_folder, struct stage *s)
 {
-    struct stage *s = *state;
     process_expect(
         0, process_open(&(struct process_options){
                .folder = s->folder,
@@ -309,9 +290,8 @@ static void a_run_is_resumed_from_another_folder(void **state)
     assert_string_equal(stage_status(), "finished");
 }
 
-static void a_run_whose_corpus_has_changed_is_not_resumed(void **state)
+STAGE_CASE(a_run_whose_corpus_has_changed_is_not_resumed, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name", "run", "--progress=none", NULL);
     char *text = stage_read(s->corpus);
     text[5000]++; /* as many tokens as before */
@@ -325,9 +305,8 @@ static void a_run_whose_corpus_has_changed_is_not_resumed(void **state)
 }
 
 /* The content counts, not the path. */
-static void a_run_whose_corpus_was_moved_is_resumed_where_it_is_now(void **state)
+STAGE_CASE(a_run_whose_corpus_was_moved_is_resumed_where_it_is_now, struct stage *s)
 {
-    struct stage *s = *state;
     char *id, *train;
     process_run(0, "train", s->config, "--name", "run", "--data.tokenizer=bpe:300", "--model.vocab_size=300",
                 "--progress=none", NULL);
@@ -346,9 +325,8 @@ static void a_run_whose_corpus_was_moved_is_resumed_where_it_is_now(void **state
 }
 
 /* A learned tokenizer changes with its text: then the text is what to restore. */
-static void text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus(void **state)
+STAGE_CASE(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name", "run", "--data.tokenizer=bpe:300", "--model.vocab_size=300",
                 "--progress=none", NULL);
     FILE *text = fopen(s->corpus, "a");
@@ -359,9 +337,8 @@ static void text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus(void **
     process_expect_sentence(p, "the corpus or data.tokenizer has changed");
 }
 
-static void a_run_without_a_checkpoint_says_so(void **state)
+STAGE_CASE(a_run_without_a_checkpoint_says_so, struct stage *s)
 {
-    struct stage *s = *state;
     char *id;
     struct err err = {0};
     process_run(0, "train", s->config, "--name", "bare", "--progress=none", NULL);
@@ -393,9 +370,8 @@ static int count_reports(const struct stage *s, const char *name, const char *va
     return count;
 }
 
-static void what_the_environment_does_to_threads_is_reported_once(void **state)
+STAGE_CASE(what_the_environment_does_to_threads_is_reported_once, const struct stage *s)
 {
-    const struct stage *s = *state;
     const char *many = "OMP_NUM_THREADS = 96: the threads share", *limit = "OMP_THREAD_LIMIT = 1 leaves";
     if (processors_online() >= 96) skip();
     assert_int_equal(count_reports(s, "OMP_NUM_THREADS", "96", "--train.threads=0", many), 1);
@@ -410,9 +386,8 @@ static void what_the_environment_does_to_threads_is_reported_once(void **state)
 }
 
 /* Not for ever, which would take the processors from others; the user's own settings stay. */
-static void the_wait_policy_is_set_unless_the_user_set_one(void **state)
+STAGE_CASE(the_wait_policy_is_set_unless_the_user_set_one, const struct stage *s)
 {
-    const struct stage *s = *state;
     for (int own = 0; own < 2; own++) {
         if (own) setenv("GOMP_SPINCOUNT", "7", 1);
         unsetenv("OMP_WAIT_POLICY");
@@ -437,9 +412,8 @@ static void the_wait_policy_is_set_unless_the_user_set_one(void **state)
 }
 
 /* OpenMP's binding of its first thread must not be taken for a limit of the process. */
-static void bound_threads_are_as_many_as_unbound_ones(void **state)
+STAGE_CASE(bound_threads_are_as_many_as_unbound_ones, const struct stage *s)
 {
-    const struct stage *s = *state;
     static const char *const bindings[][2] = {
         {"OMP_PROC_BIND", "true"}, {"OMP_PLACES", "cores"}, {"OMP_PROC_BIND", "spread"}};
     process_run(0, "train", s->config, "--train.total_steps=1", "--train.threads=0", "--progress=none", NULL);
@@ -453,9 +427,8 @@ static void bound_threads_are_as_many_as_unbound_ones(void **state)
 
 /* OpenMP may start fewer threads than asked for where that is allowed, but operations divide their work for
  * all of them. */
-static void threads_that_openmp_would_save_compute_the_same(void **state)
+STAGE_CASE(threads_that_openmp_would_save_compute_the_same, const struct stage *s)
 {
-    const struct stage *s = *state;
     char *plain, *dynamic;
     process_run(0, "train", s->config, "--train.threads=3", "--name", "plain", "--progress=none", NULL);
     setenv("OMP_DYNAMIC", "true", 1);
@@ -470,9 +443,8 @@ static void threads_that_openmp_would_save_compute_the_same(void **state)
 
 /* One head of one sequence is fewer than the threads, so that attention divides its work otherwise, and 130
  * tokens are several of its tiles. */
-static void the_number_of_threads_changes_no_loss(void **state)
+STAGE_CASE(the_number_of_threads_changes_no_loss, const struct stage *s)
 {
-    const struct stage *s = *state;
     static const char *const models[] = {"--train.seq_len=32", "--train.seq_len=130"},
                              *const precisions[] = {"--train.precision=fp32", "--train.precision=bf16"},
                              *const threads[] = {"--train.threads=1", "--train.threads=2",
@@ -491,9 +463,8 @@ static void the_number_of_threads_changes_no_loss(void **state)
     }
 }
 
-static void a_run_that_the_database_has_lost_goes_on_from_its_folder(void **state)
+STAGE_CASE(a_run_that_the_database_has_lost_goes_on_from_its_folder, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name", "whole", "--progress=none", NULL);
     struct history whole = history_of("whole");
     process_run(0, "train", s->config, "--name", "half", "--until=20", "--tag=kept", "--progress=none", NULL);
@@ -516,36 +487,4 @@ static void a_run_that_the_database_has_lost_goes_on_from_its_folder(void **stat
                  "1");
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_run_that_the_database_has_lost_goes_on_from_its_folder),
-        STAGE_TEST(progress_json_is_one_object_a_line_from_run_to_end),
-        STAGE_TEST(a_run_can_check_that_its_steps_allocate_nothing),
-        STAGE_TEST(progress_json_holds_exactly_what_is_recorded),
-        STAGE_TEST(progress_json_stays_json_with_a_prompt_that_is_not_utf8),
-        STAGE_TEST(progress_plain_reports_the_story_on_standard_error),
-        STAGE_TEST(progress_none_says_nothing),
-        STAGE_TEST(a_reader_that_goes_away_does_not_stop_the_run),
-        STAGE_TEST(a_hangup_does_not_stop_the_run),
-        TEST(ctrl_c_checkpoints_and_resume_continues_bit_for_bit),
-        TEST(sigterm_checkpoints_and_resume_continues_bit_for_bit),
-        STAGE_TEST(a_second_ctrl_c_leaves_at_once),
-        STAGE_TEST(a_finished_run_names_the_remedy_and_more_steps_continue_it),
-        STAGE_TEST(what_resume_changes_is_kept_and_reported),
-        STAGE_TEST(resume_refuses_what_a_checkpoint_depends_on_and_names_it),
-        STAGE_TEST(epochs_set_the_number_of_steps_and_resume_follows),
-        STAGE_TEST(a_run_is_resumed_from_another_folder),
-        STAGE_TEST(a_run_whose_corpus_has_changed_is_not_resumed),
-        STAGE_TEST(a_run_whose_corpus_was_moved_is_resumed_where_it_is_now),
-        STAGE_TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
-        STAGE_TEST(a_run_without_a_checkpoint_says_so),
-        STAGE_TEST(what_the_environment_does_to_threads_is_reported_once),
-        STAGE_TEST(the_wait_policy_is_set_unless_the_user_set_one),
-        STAGE_TEST(bound_threads_are_as_many_as_unbound_ones),
-        STAGE_TEST(threads_that_openmp_would_save_compute_the_same),
-        STAGE_TEST(the_number_of_threads_changes_no_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,15 +1,10 @@
 /* Invalid words on the command line: exit status 2, one line, and a pointer to the help. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
-static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **state)
+STAGE_CASE(words_that_mean_nothing_are_one_line_that_points_to_the_help, struct stage *s)
 {
-    (void)state;
     static const char *const commands[] = {"watch",    "train",    "resume",  "fork",      "order",
                                            "runs",     "show",     "compare", "export",    "import",
                                            "generate", "evaluate", "data",    "tokenizer", "model",
@@ -59,9 +54,8 @@ static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **
     }
 }
 
-static void words_that_do_not_go_together_are_named(void **state)
+STAGE_CASE(words_that_do_not_go_together_are_named, struct stage *s)
 {
-    struct stage *s = *state;
     const struct {
         const char *words[8], *sentence;
     } cases[] = {
@@ -96,9 +90,8 @@ static void words_that_do_not_go_together_are_named(void **state)
     stage_expect(s, "select count(*) || name from runs", "1mine"); /* and nothing was done */
 }
 
-static void an_unknown_command_or_option_suggests_the_nearest(void **state)
+STAGE_CASE(an_unknown_command_or_option_suggests_the_nearest, struct stage *s)
 {
-    (void)state;
     static const struct {
         const char *words[5], *sentence;
     } cases[] = {
@@ -127,12 +120,4 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
                             "run \"latest\": there are no runs yet (start one with `");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(words_that_mean_nothing_are_one_line_that_points_to_the_help),
-        STAGE_TEST(words_that_do_not_go_together_are_named),
-        STAGE_TEST(an_unknown_command_or_option_suggests_the_nearest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

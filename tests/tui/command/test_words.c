@@ -2,9 +2,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -15,9 +12,8 @@
 
 /* ---- outputs ---- */
 
-static void an_output_never_replaces_the_text_it_is_made_from(void **state)
+STAGE_CASE(an_output_never_replaces_the_text_it_is_made_from, struct stage *s)
 {
-    struct stage *s = *state;
     char folder[700], inside[800], sidecar[800];
     char *before = stage_read(s->corpus);
     process_expect_sentence(
@@ -48,9 +44,8 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
     assert_string_equal(before, after);
 }
 
-static void a_dash_is_standard_output_and_no_file(void **state)
+STAGE_CASE(a_dash_is_standard_output_and_no_file, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const formats[] = {"csv", "long", "json"};
     process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
     for (size_t i = 0; i < 3; i++) {
@@ -81,9 +76,8 @@ static void a_dash_is_standard_output_and_no_file(void **state)
 /* ---- names ---- */
 
 /* As if a script's variable was not set: an empty word must not be taken for something else. */
-static void an_empty_word_is_refused_by_what_it_is_for(void **state)
+STAGE_CASE(an_empty_word_is_refused_by_what_it_is_for, struct stage *s)
 {
-    (void)state;
     static const struct {
         const char *words[6], *sentence;
     } cases[] = {
@@ -118,9 +112,8 @@ static struct process *start_long_run(const struct stage *s)
     return p;
 }
 
-static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state)
+STAGE_CASE(a_run_that_was_stopped_with_wait_can_be_resumed_at_once, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *trainer = start_long_run(s);
     for (int i = 0; i < 3; i++) {
         process_run(0, "order", "long", "stop", "--wait", NULL);
@@ -133,9 +126,8 @@ static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state
     process_expect(0, trainer);
 }
 
-static void a_trainer_that_does_not_answer_is_reported_once(void **state)
+STAGE_CASE(a_trainer_that_does_not_answer_is_reported_once, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *trainer = start_long_run(s);
     process_signal(trainer, SIGSTOP);
     struct process *order = process_start("order", "latest", "pause", "--wait", NULL);
@@ -147,9 +139,8 @@ static void a_trainer_that_does_not_answer_is_reported_once(void **state)
     process_expect(0, trainer);
 }
 
-static void words_of_an_order_are_checked_before_it_is_given(void **state)
+STAGE_CASE(words_of_an_order_are_checked_before_it_is_given, struct stage *s)
 {
-    (void)state;
     static const char *const factors[] = {"-1", "-0.5", "-inf", "1000.5", "inf", "nan", "much", NULL};
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         process_expect_sentence(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
@@ -167,9 +158,8 @@ static void words_of_an_order_are_checked_before_it_is_given(void **state)
 
 /* ---- help ---- */
 
-static void the_version_and_every_help_are_on_standard_output(void **state)
+TEST_CASE(the_version_and_every_help_are_on_standard_output)
 {
-    (void)state;
     struct process *p = process_run(0, "--version", NULL);
     /* the Makefile writes the commit into a file next to the binary; it is empty outside of a checkout */
     const char *binary = getenv("ANNEAL_BINARY");
@@ -208,9 +198,8 @@ static char *checkpoint_path(const struct stage *s, const char *run, const char 
     return kept_format("%s/runs/%s/checkpoints%s", s->home, id, tail);
 }
 
-static void a_folder_named_like_a_run_does_not_hide_the_run(void **state)
+STAGE_CASE(a_folder_named_like_a_run_does_not_hide_the_run, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=mine", "--progress=none", NULL);
     char *folder = stage_path(s, "mine");
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
@@ -225,9 +214,8 @@ static void a_folder_named_like_a_run_does_not_hide_the_run(void **state)
     process_expect_sentence(process_run(2, "generate", checkpoint, "--best", NULL), "--best is for runs");
 }
 
-static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
+STAGE_CASE(a_text_can_come_from_any_checkpoint_that_is_left, struct stage *s)
 {
-    struct stage *s = *state;
     struct err err = {0};
     process_run(0, "train", s->config, "--name=mine", "--progress=none", "--checkpoint.keep=9", NULL);
     char *wanted = checkpoint_path(s, "mine", "/step-20"), *all = checkpoint_path(s, "mine", "");
@@ -266,9 +254,8 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
 
 /* min_delta counts for patience alone: the lowest loss is the best in the database, on the page, among the
  * checkpoints that are kept and for --best. */
-static void the_best_is_the_lowest_loss_everywhere(void **state)
+STAGE_CASE(the_best_is_the_lowest_loss_everywhere, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=mine", "--eval.early_stopping_min_delta=100",
                 "--checkpoint.keep=1", "--checkpoint.every=0", "--train.total_steps=45", "--sample.every=0",
                 "--progress=none", "--train.schedule=constant", "--train.learning_rate=0.3", "--eval.every=3",
@@ -287,9 +274,8 @@ static void the_best_is_the_lowest_loss_everywhere(void **state)
     assert_non_null(strstr(page, text));
 }
 
-static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
+STAGE_CASE(a_damaged_newest_checkpoint_is_passed_over_with_a_word, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=mine", "--progress=none", NULL);
     char *weights = checkpoint_path(s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
@@ -313,9 +299,8 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-static void a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once(void **state)
+STAGE_CASE(a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=mine", "--progress=none", NULL);
     char *weights = checkpoint_path(s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
@@ -343,9 +328,8 @@ static void a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is
     assert_int_equal(count_of(page, "  checkpoints/step-40  "), 1);
 }
 
-static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none(void **state)
+STAGE_CASE(where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const commands[] = {"generate", "model", "evaluate"};
     static const char none[] = " has no checkpoint that is whole: train it again, `";
     char *data = kept_format("--data=%s", s->corpus);
@@ -371,9 +355,8 @@ static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none
     assert_int_equal(count_of(text, "\"damaged\": true"), 2);
 }
 
-static void a_run_that_diverges_before_its_first_checkpoint_says_to_train_again(void **state)
+STAGE_CASE(a_run_that_diverges_before_its_first_checkpoint_says_to_train_again, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p =
         process_run(1, "train", s->config, "--name=mine", "--train.learning_rate=1000",
                     "--train.max_grad_norm=0", "--health.on_nan=stop", "--train.warmup_steps=0",
@@ -382,9 +365,8 @@ static void a_run_that_diverges_before_its_first_checkpoint_says_to_train_again(
     process_expect_sentence(p, "health.on_nan = stop (lower train.learning_rate, then ");
 }
 
-static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them(void **state)
+STAGE_CASE(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them, struct stage *s)
 {
-    struct stage *s = *state;
     static const char *const there[] = {"/step-20", "/step-29", "/step-30.damaged", "/step-40.damaged"};
     process_run(0, "train", s->config, "--name=mine", "--checkpoint.keep=9", "--progress=none", NULL);
     for (int i = 0; i < 2; i++) {
@@ -409,9 +391,8 @@ static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them
 
 /* ---- inputs ---- */
 
-static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(void **state)
+STAGE_CASE(a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read, struct stage *s)
 {
-    struct stage *s = *state;
     char path[800], token_file[800], setting[800];
     unsigned char noise[3000];
     char *folder = stage_path(s, "texts");
@@ -480,9 +461,8 @@ static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(voi
 
 /* ---- latest ---- */
 
-static void latest_is_the_newest_run_and_no_name(void **state)
+STAGE_CASE(latest_is_the_newest_run_and_no_name, struct stage *s)
 {
-    struct stage *s = *state;
     struct process *p = process_run(2, "train", s->config, "--name=latest", "--progress=none", NULL);
     process_expect_sentence(p, "--name latest: in every command this word means the newest run");
     assert_int_equal(stage_count_runs(), 0);
@@ -497,9 +477,8 @@ static void latest_is_the_newest_run_and_no_name(void **state)
 }
 
 /* With losses that fall every evaluation keeps a best checkpoint, and only one of them is the best. */
-static void only_the_newest_best_checkpoint_is_shown_as_the_best(void **state)
+STAGE_CASE(only_the_newest_best_checkpoint_is_shown_as_the_best, struct stage *s)
 {
-    struct stage *s = *state;
     process_run(0, "train", s->config, "--name=mine", "--train.total_steps=40", "--eval.every=10",
                 "--progress=none", NULL);
     char *page = process_output("show", "mine", NULL);
@@ -507,28 +486,4 @@ static void only_the_newest_best_checkpoint_is_shown_as_the_best(void **state)
     assert_true(count_of(page, "  best  ") > 1);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(a_dash_is_standard_output_and_no_file),
-        STAGE_TEST(an_output_never_replaces_the_text_it_is_made_from),
-        STAGE_TEST(a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read),
-        STAGE_TEST(an_empty_word_is_refused_by_what_it_is_for),
-        STAGE_TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
-        STAGE_TEST(latest_is_the_newest_run_and_no_name),
-        STAGE_TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
-        STAGE_TEST(a_trainer_that_does_not_answer_is_reported_once),
-        STAGE_TEST(words_of_an_order_are_checked_before_it_is_given),
-        TEST(the_version_and_every_help_are_on_standard_output),
-        STAGE_TEST(a_folder_named_like_a_run_does_not_hide_the_run),
-        STAGE_TEST(a_text_can_come_from_any_checkpoint_that_is_left),
-        STAGE_TEST(the_best_is_the_lowest_loss_everywhere),
-        STAGE_TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
-        STAGE_TEST(a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once),
-        STAGE_TEST(where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none),
-        STAGE_TEST(a_run_that_diverges_before_its_first_checkpoint_says_to_train_again),
-        STAGE_TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -2,7 +2,6 @@
 #include "tests/tui/command/three_runs.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"

@@ -2,18 +2,10 @@
 #include "tests/tui/view/fill.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
 
 #include "core/base/clock.h"
 #include "core/base/philox.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 static void must(enum status status, const struct err *err)

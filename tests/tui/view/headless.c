@@ -1,16 +1,7 @@
 /* See headless.h. */
 #include "tests/tui/view/headless.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
+#include "tests/cmocka.h"
 #include "tests/tui/widget/cells.h"
 #include "tui/command/view_config.h"
 

@@ -1,20 +1,11 @@
 /* See pty.h. */
 #include "tests/tui/view/pty.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -23,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "tests/cmocka.h"
 #include "tui/widget/grid.h"
 
 enum { DEADLINE_SECONDS = 60, RAW_MAX = 1 << 24 };

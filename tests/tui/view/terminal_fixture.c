@@ -1,17 +1,8 @@
 /* See terminal_fixture.h. */
 #include "tests/tui/view/terminal_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 
 const struct fill terminal_live = {.name = "kjv-live",
                                    .steps = 420,

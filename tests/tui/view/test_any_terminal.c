@@ -1,15 +1,6 @@
 /* Terminals of all kinds: those that this system does not know, light and dark ones, those without a locale,
  * and text that is pasted into them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/headless.h"
 #include "tests/tui/view/terminal_fixture.h"
@@ -17,9 +8,8 @@
 
 /* --- answers and variables --- */
 
-static void answers_about_the_background_are_read(void **state)
+TEST_CASE(answers_about_the_background_are_read)
 {
-    (void)state;
     static const struct {
         const char *answer;
         int background; /* -1: none */
@@ -46,9 +36,8 @@ static void answers_about_the_background_are_read(void **state)
     }
 }
 
-static void colorfgbg_is_read(void **state)
+TEST_CASE(colorfgbg_is_read)
 {
-    (void)state;
     static const struct {
         const char *value;
         int background;
@@ -70,9 +59,8 @@ static void colorfgbg_is_read(void **state)
     }
 }
 
-static void only_terminals_like_xterm_have_a_stand_in(void **state)
+TEST_CASE(only_terminals_like_xterm_have_a_stand_in)
 {
-    (void)state;
     static const char *const like[] = {"xterm-kitty", "xterm-ghostty", "alacritty", "foot-extra", "wezterm"};
     for (size_t i = 0; i < sizeof like / sizeof *like; i++) {
         assert_string_equal(terminal_stand_in(like[i]), "xterm-256color");
@@ -88,7 +76,7 @@ static void only_terminals_like_xterm_have_a_stand_in(void **state)
 
 /* --- in a terminal --- */
 
-static void a_terminal_without_a_description_is_drawn_as_xterm(void **state)
+TEST_CASE(a_terminal_without_a_description_is_drawn_as_xterm)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open(fixture->environment, 24, 100, "xterm-nonesuch", NULL, NULL);
@@ -103,7 +91,7 @@ static void a_terminal_without_a_description_is_drawn_as_xterm(void **state)
 
 static const char light_blue[] = "38;5;25", dark_blue[] = "38;5;75";
 
-static void the_palette_follows_the_background(void **state)
+TEST_CASE(the_palette_follows_the_background)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 80);
@@ -134,7 +122,7 @@ static void the_palette_follows_the_background(void **state)
     pty_close(pty);
 }
 
-static void terminals_that_would_show_the_question_are_not_asked(void **state)
+TEST_CASE(terminals_that_would_show_the_question_are_not_asked)
 {
     struct fixture *fixture = *state;
     static const char *const others[] = {"linux", "vt100"};
@@ -150,7 +138,7 @@ static void terminals_that_would_show_the_question_are_not_asked(void **state)
     pty_close(pty);
 }
 
-static void charts_have_dots_without_a_locale_if_the_terminal_shows_them(void **state)
+TEST_CASE(charts_have_dots_without_a_locale_if_the_terminal_shows_them)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "kjv-live", NULL};
@@ -175,9 +163,8 @@ static void charts_have_dots_without_a_locale_if_the_terminal_shows_them(void **
 
 /* --- notices --- */
 
-static void a_notice_is_bytes_without_surprises(void **state)
+TEST_CASE(a_notice_is_bytes_without_surprises)
 {
-    (void)state;
     char buf[400];
     assert_string_equal(notice_bytes(NOTICE_OFF, "x", buf, sizeof buf), "");
     assert_string_equal(notice_bytes(NOTICE_BELL, "x", buf, sizeof buf), "\a");
@@ -187,9 +174,8 @@ static void a_notice_is_bytes_without_surprises(void **state)
     for (const char *c = buf + 1; c[1]; c++) assert_true((unsigned char)*c >= ' ' && *c != 0x7F);
 }
 
-static void a_run_that_ends_waits_or_diverges_is_told_once(void **state)
+TEST_CASE(a_run_that_ends_waits_or_diverges_is_told_once)
 {
-    (void)state;
     struct fill_quiet quiet;
     fill_quiet(&quiet, "quiet-notice");
     struct workbench *workbench = headless_open(quiet.home, NULL);
@@ -224,9 +210,8 @@ static void a_run_that_ends_waits_or_diverges_is_told_once(void **state)
     store_close(quiet.store);
 }
 
-static void the_terminal_gets_the_notice_in_its_way(void **state)
+TEST_CASE(the_terminal_gets_the_notice_in_its_way)
 {
-    (void)state;
     static const char *const terms[] = {"xterm-256color", "linux"};
     for (size_t i = 0; i < 2; i++) {
         struct fill_quiet quiet;
@@ -251,7 +236,7 @@ static void the_terminal_gets_the_notice_in_its_way(void **state)
 
 /* --- pasted text --- */
 
-static void pasted_text_is_never_keys(void **state)
+TEST_CASE(pasted_text_is_never_keys)
 {
     struct fixture *fixture = *state;
     static const char *const terms[] = {"xterm-256color", "screen", "linux", "vt100"};
@@ -273,7 +258,7 @@ static void pasted_text_is_never_keys(void **state)
     assert_false(writer_next_order(fixture->run.writer, &order));
 }
 
-static void a_paste_without_an_end_does_not_last(void **state)
+TEST_CASE(a_paste_without_an_end_does_not_last)
 {
     struct fixture *fixture = *state;
     struct workbench *workbench = headless_open(fixture->home, NULL);
@@ -288,19 +273,5 @@ static void a_paste_without_an_end_does_not_last(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_about_the_background_are_read),
-        cmocka_unit_test(colorfgbg_is_read),
-        cmocka_unit_test(only_terminals_like_xterm_have_a_stand_in),
-        cmocka_unit_test(a_terminal_without_a_description_is_drawn_as_xterm),
-        cmocka_unit_test(the_palette_follows_the_background),
-        cmocka_unit_test(terminals_that_would_show_the_question_are_not_asked),
-        cmocka_unit_test(charts_have_dots_without_a_locale_if_the_terminal_shows_them),
-        cmocka_unit_test(a_notice_is_bytes_without_surprises),
-        cmocka_unit_test(a_run_that_ends_waits_or_diverges_is_told_once),
-        cmocka_unit_test(the_terminal_gets_the_notice_in_its_way),
-        cmocka_unit_test(pasted_text_is_never_keys),
-        cmocka_unit_test(a_paste_without_an_end_does_not_last),
-    };
-    return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
+    return TEST_RUN(terminal_make_store, terminal_drop_store);
 }

@@ -1,26 +1,17 @@
 /* The other views of a run, drawn on a grid without a terminal: its memory with the ledger of the host, its
  * profile with folds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
-#include <stdio.h>
 
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
 
 #define MIB ((int64_t)1 << 20)
 
-static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
+TEST_CASE(the_memory_of_a_living_run_names_who_else_holds_some)
 {
-    (void)state;
     static const struct ledger_room cpu = {"cpu", "cpu", 1024 * MIB, 0, 0.05, 0, false};
     struct fill_quiet quiet;
     struct err err = {0};
@@ -76,9 +67,8 @@ static void the_memory_of_a_living_run_names_who_else_holds_some(void **state)
     store_close(quiet.store);
 }
 
-static void the_profile_folds_sorts_and_scrolls(void **state)
+TEST_CASE(the_profile_folds_sorts_and_scrolls)
 {
-    (void)state;
     struct fill_quiet quiet;
     fill_quiet(&quiet, "quiet-profile");
     struct workbench *workbench = headless_open(quiet.home, "mortal");
@@ -137,9 +127,5 @@ static void the_profile_folds_sorts_and_scrolls(void **state)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_memory_of_a_living_run_names_who_else_holds_some),
-        cmocka_unit_test(the_profile_folds_sorts_and_scrolls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

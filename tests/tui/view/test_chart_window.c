@@ -321,14 +321,5 @@ TEST_CASE(a_window_is_read_as_finely_as_it_needs)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_a_zoom_the_newest_step_is_followed_again),
-        cmocka_unit_test(a_zoom_halves_and_doubles_around_the_cursor),
-        cmocka_unit_test(the_cursor_moves_by_columns_and_takes_the_window_with_it),
-        cmocka_unit_test(a_zoomed_window_moves_between_the_first_step_and_the_newest),
-        cmocka_unit_test(charts_begin_at_the_first_recorded_step),
-        cmocka_unit_test(a_fork_shows_the_steps_of_its_parent_dimmed),
-        cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

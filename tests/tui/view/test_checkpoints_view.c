@@ -156,43 +156,6 @@ TEST_CASE(a_checkpoint_is_exported_and_evaluated)
     pty_close(pty);
 }
 
-TEST_CASE(deleting_asks_and_can_be_undone_until_the_view_is_left)
-{
-    char folder[1200], path[1300];
-    struct run_info run;
-    struct err err = {0};
-    struct store *store = store_fixture_open(home);
-    assert_int_equal(run_find(store, "base", &run, &err), STATUS_OK);
-    run_folder(store, run.id, folder, sizeof folder);
-    store_close(store);
-    snprintf(path, sizeof path, "%s/checkpoints/step-4", folder);
-    struct pty *pty = open_checkpoints(24, 90);
-    pty_send(pty, "jr");
-    pty_wait_text(pty, "resumes from its newest checkpoint, step 12");
-    pty_send(pty, "jD");
-    pty_wait_text(pty, "Delete the checkpoint of step 4");
-    pty_send(pty, "n");
-    pty_wait_text(pty, "Checkpoints  3, ");
-    pty_send(pty, "D");
-    pty_wait_text(pty, "Delete the checkpoint of step 4");
-    pty_send(pty, "y");
-    pty_wait_text(pty, "Checkpoints  2, ");
-    pty_send(pty, "u");
-    pty_wait_text(pty, "Checkpoints  3, ");
-    assert_true(file_exists(path));
-    pty_send(pty, "D");
-    pty_wait_text(pty, "Delete the checkpoint of step 4");
-    pty_send(pty, "y");
-    pty_wait_text(pty, "Checkpoints  2, ");
-    assert_true(file_exists(path));
-    pty_send(pty, "q");
-    pty_wait_no_text(pty, "Checkpoints");
-    assert_false(file_exists(path));
-    pty_send(pty, "C");
-    pty_wait_text(pty, "Checkpoints  2, ");
-    pty_close(pty);
-}
-
 /* Whether the workbench has a process that writes texts for it. */
 static bool has_child(const struct pty *pty)
 {
@@ -282,6 +245,43 @@ TEST_CASE(a_model_with_a_chat_template_answers_questions)
     pty_close(pty);
 }
 
+TEST_CASE(deleting_asks_and_can_be_undone_until_the_view_is_left)
+{
+    char folder[1200], path[1300];
+    struct run_info run;
+    struct err err = {0};
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, "base", &run, &err), STATUS_OK);
+    run_folder(store, run.id, folder, sizeof folder);
+    store_close(store);
+    snprintf(path, sizeof path, "%s/checkpoints/step-4", folder);
+    struct pty *pty = open_checkpoints(24, 90);
+    pty_send(pty, "jr");
+    pty_wait_text(pty, "resumes from its newest checkpoint, step 12");
+    pty_send(pty, "jD");
+    pty_wait_text(pty, "Delete the checkpoint of step 4");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "Checkpoints  3, ");
+    pty_send(pty, "D");
+    pty_wait_text(pty, "Delete the checkpoint of step 4");
+    pty_send(pty, "y");
+    pty_wait_text(pty, "Checkpoints  2, ");
+    pty_send(pty, "u");
+    pty_wait_text(pty, "Checkpoints  3, ");
+    assert_true(file_exists(path));
+    pty_send(pty, "D");
+    pty_wait_text(pty, "Delete the checkpoint of step 4");
+    pty_send(pty, "y");
+    pty_wait_text(pty, "Checkpoints  2, ");
+    assert_true(file_exists(path));
+    pty_send(pty, "q");
+    pty_wait_no_text(pty, "Checkpoints");
+    assert_false(file_exists(path));
+    pty_send(pty, "C");
+    pty_wait_text(pty, "Checkpoints  2, ");
+    pty_close(pty);
+}
+
 /* ---- without a terminal ---- */
 
 TEST_CASE(paths_of_the_store_that_leave_the_run_are_not_listed)
@@ -358,17 +358,5 @@ int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fork_is_started_from_the_form_with_what_was_changed),
-        cmocka_unit_test(a_new_run_begins_with_the_configuration_of_another),
-        cmocka_unit_test(what_does_not_fit_is_said_while_it_is_typed),
-        cmocka_unit_test(a_checkpoint_is_exported_and_evaluated),
-        cmocka_unit_test(two_checkpoints_write_side_by_side),
-        cmocka_unit_test(writing_is_stopped_by_a_key_and_a_failure_is_said),
-        cmocka_unit_test(a_model_with_a_chat_template_answers_questions),
-        cmocka_unit_test(deleting_asks_and_can_be_undone_until_the_view_is_left),
-        cmocka_unit_test(paths_of_the_store_that_leave_the_run_are_not_listed),
-        cmocka_unit_test(checkpoints_of_a_run_that_trains_stay),
-    };
-    return cmocka_run_group_tests(tests, train_base, NULL);
+    return TEST_RUN(train_base, NULL);
 }

@@ -205,15 +205,5 @@ TEST_CASE(a_form_has_commands_though_letters_are_text)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_command_is_found_by_its_name),
-        cmocka_unit_test(the_beginning_of_a_name_is_enough),
-        cmocka_unit_test(tab_completes_names),
-        cmocka_unit_test(a_command_does_as_its_key_does),
-        cmocka_unit_test(what_no_command_is_can_be_typed_on),
-        cmocka_unit_test(what_names_share_ends_with_a_whole_character),
-        cmocka_unit_test(the_learning_rate_takes_a_factor),
-        cmocka_unit_test(a_form_has_commands_though_letters_are_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

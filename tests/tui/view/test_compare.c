@@ -359,19 +359,5 @@ TEST_CASE(hostile_data_fits_any_size_over_any_axis)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(marked_runs_are_compared_and_others_not),
-        cmocka_unit_test(only_what_differs_is_listed_with_outcomes_and_deltas),
-        cmocka_unit_test(any_axis_has_its_own_ticks),
-        cmocka_unit_test(a_target_tells_when_and_after_how_many_tokens),
-        cmocka_unit_test(runs_of_other_seeds_fold_into_one_curve_with_a_band),
-        cmocka_unit_test(a_curve_is_read_at_the_cursor_or_at_its_end),
-        cmocka_unit_test(only_values_of_each_step_are_smoothed),
-        cmocka_unit_test(zooming_and_panning_keep_inside_the_runs),
-        cmocka_unit_test(a_live_run_grows_in_the_comparison),
-        cmocka_unit_test(a_diverged_run_does_not_flatten_the_others),
-        cmocka_unit_test(what_could_not_be_read_is_read_at_the_next_tick),
-        cmocka_unit_test(hostile_data_fits_any_size_over_any_axis),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

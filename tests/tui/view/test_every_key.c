@@ -3,9 +3,6 @@
  * needs a line in `views`, a key none. */
 #include <locale.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "runs/columns.h"
@@ -53,9 +50,8 @@ static const char *const titles[CONTEXT_COUNT] = {CONTEXTS(TITLE)};
 static const int sizes[][2] = {{40, 10}, {80, 24}, {120, 40}, {200, 60}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-static void every_view_can_be_reached(void **state)
+TEST_CASE(every_view_can_be_reached)
 {
-    (void)state;
     bool reached[CONTEXT_COUNT] = {[CONTEXT_ANY] = true, [CONTEXT_CONFIRM] = true};
     for (int v = 0; v < VIEWS; v++) reached[views[v].ops->context] = true;
     for (int c = 0; c < CONTEXT_COUNT; c++)
@@ -252,9 +248,8 @@ static void press(struct workbench *workbench, int v, size_t k, const char *wher
     look(workbench, where);
 }
 
-static void no_key_draws_what_a_terminal_cannot_show(void **state)
+TEST_CASE(no_key_draws_what_a_terminal_cannot_show)
 {
-    (void)state;
     char home[1024], where[200], name[COMMAND_NAME_MAX];
     for (int run = 0; run < 6; run++) {
         fill_evil("grid", home, sizeof home);
@@ -385,9 +380,8 @@ static void use_terminal(const char *environment, size_t t, const int size[2])
     pty_close(pty);
 }
 
-static void every_key_works_in_every_terminal(void **state)
+TEST_CASE(every_key_works_in_every_terminal)
 {
-    (void)state;
     char home[1024], environment[1100], path[1100];
     static const char settings[] = "key.runs.back = q\n";
     struct err err = {0};
@@ -411,10 +405,5 @@ int main(int argc, char **argv)
         fputs("anneal: \033[2Jno such 🚀\n", stderr);
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_view_can_be_reached),
-        cmocka_unit_test(no_key_draws_what_a_terminal_cannot_show),
-        cmocka_unit_test(every_key_works_in_every_terminal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -139,13 +139,5 @@ TEST_CASE(folded_rows_fit_every_size)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_of_other_seeds_are_one_row_of_means),
-        cmocka_unit_test(a_row_of_several_is_marked_opened_and_changed_as_a_whole),
-        cmocka_unit_test(runs_of_a_sweep_are_one_row_with_the_best_of_them),
-        cmocka_unit_test(a_run_in_the_place_of_another_has_its_own_group),
-        cmocka_unit_test(the_user_names_the_keys_that_may_differ),
-        cmocka_unit_test(folded_rows_fit_every_size),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

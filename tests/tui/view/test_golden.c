@@ -170,12 +170,5 @@ TEST_CASE(forms_and_help)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_of_runs),
-        cmocka_unit_test(several_runs_beside_each_other),
-        cmocka_unit_test(a_run),
-        cmocka_unit_test(the_views_of_a_run),
-        cmocka_unit_test(forms_and_help),
-    };
-    return cmocka_run_group_tests(tests, make_store, NULL);
+    return TEST_RUN(make_store, NULL);
 }

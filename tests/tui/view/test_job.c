@@ -152,13 +152,6 @@ static int play(const char *role)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(output_is_read_while_the_command_runs),
-        cmocka_unit_test(one_process_answers_many_requests),
-        cmocka_unit_test(the_last_line_of_a_command_that_fails_is_its_reason),
-        cmocka_unit_test(a_command_that_does_not_listen_ends_with_its_view),
-        cmocka_unit_test(much_output_never_stops_a_command_nor_the_screen),
-    };
     if (argc > 1) return play(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -1,14 +1,5 @@
 /* Tests of the keymap: it is unambiguous and complete, and the help and README agree with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tui/view/keymap.h"
 
@@ -20,9 +11,8 @@ static bool means(const struct key *key, uint32_t code)
     return code && (key->code == code || key->other == code);
 }
 
-static void no_key_means_two_things_in_one_context(void **state)
+TEST_CASE(no_key_means_two_things_in_one_context)
 {
-    (void)state;
     for (size_t i = 0; i < key_count; i++) {
         for (size_t j = 0; j < key_count; j++) {
             bool seen_together = keys[i].context == keys[j].context || keys[j].context == CONTEXT_ANY;
@@ -33,9 +23,8 @@ static void no_key_means_two_things_in_one_context(void **state)
     }
 }
 
-static void own_keys_come_before_those_of_everywhere(void **state)
+TEST_CASE(own_keys_come_before_those_of_everywhere)
 {
-    (void)state;
     assert_int_equal(key_action(&keymap, CONTEXT_RUNS, K_ENTER), ACTION_OPEN);
     assert_int_equal(key_action(&keymap, CONTEXT_RUN, K_ENTER), ACTION_ENLARGE);
     assert_int_equal(key_action(&keymap, CONTEXT_RUNS, '?'), ACTION_HELP);
@@ -44,9 +33,8 @@ static void own_keys_come_before_those_of_everywhere(void **state)
     assert_int_equal(key_action(&keymap, CONTEXT_RUNS, K_NONE), ACTION_NONE);
 }
 
-static void a_key_with_two_codes_names_both(void **state)
+TEST_CASE(a_key_with_two_codes_names_both)
 {
-    (void)state;
     for (size_t i = 0; i < key_count; i++) {
         int words = 1;
         for (const char *c = keys[i].label; *c; c++) words += *c == ' ';
@@ -54,9 +42,8 @@ static void a_key_with_two_codes_names_both(void **state)
     }
 }
 
-static void the_help_shows_every_key_of_a_context_by_scrolling(void **state)
+TEST_CASE(the_help_shows_every_key_of_a_context_by_scrolling)
 {
-    (void)state;
     struct grid grid = {0};
     struct err err = {0};
     bool seen[KEY_COUNT] = {0};
@@ -103,9 +90,8 @@ static void scroll_help(int w, enum key_context context, char *buf, size_t size)
     grid_release(&grid);
 }
 
-static void the_help_has_room_for_every_word(void **state)
+TEST_CASE(the_help_has_room_for_every_word)
 {
-    (void)state;
     static char text[1 << 20];
     static const int widths[] = {40, 60, 80, 120, 200};
     for (int context = 0; context < CONTEXT_COUNT; context++)
@@ -121,9 +107,8 @@ static void the_help_has_room_for_every_word(void **state)
     assert_non_null(strstr(text, "│               with its checkpoints   │"));
 }
 
-static void hints_always_show_the_way_back(void **state)
+TEST_CASE(hints_always_show_the_way_back)
 {
-    (void)state;
     struct grid grid = {0};
     struct err err = {0};
     for (int w = 40; w <= 200; w++) {
@@ -138,9 +123,8 @@ static void hints_always_show_the_way_back(void **state)
     grid_release(&grid);
 }
 
-static void every_label_names_its_keys(void **state)
+TEST_CASE(every_label_names_its_keys)
 {
-    (void)state;
     for (size_t i = 0; i < key_count; i++) {
         char label[64], *rest = label;
         snprintf(label, sizeof label, "%s", keys[i].label);
@@ -157,9 +141,8 @@ static void every_label_names_its_keys(void **state)
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(keymap_code(none[i]), K_NONE);
 }
 
-static void every_key_of_a_context_has_a_command_of_its_own(void **state)
+TEST_CASE(every_key_of_a_context_has_a_command_of_its_own)
 {
-    (void)state;
     char name[COMMAND_NAME_MAX];
     assert_string_equal(command_name(ACTION_ZOOM_IN, name), "zoom-in");
     for (size_t i = 0; i < key_count; i++) {
@@ -190,9 +173,8 @@ static const char *read_keys(const char *text, struct keymap *out)
     return problem;
 }
 
-static void keys_are_bound_by_lines_of_the_settings(void **state)
+TEST_CASE(keys_are_bound_by_lines_of_the_settings)
 {
-    (void)state;
     struct keymap own;
     const char *problem = read_keys("runs.sort = -best\nkey.runs.pause = Ctrl-P F9\nkey.run.lr-lower =\n"
                                     "key.any.help = F3\n",
@@ -219,9 +201,8 @@ static void keys_are_bound_by_lines_of_the_settings(void **state)
     grid_release(&grid);
 }
 
-static void a_line_that_cannot_hold_is_reported_and_has_no_effect(void **state)
+TEST_CASE(a_line_that_cannot_hold_is_reported_and_has_no_effect)
 {
-    (void)state;
     static const struct {
         const char *text, *problem;
     } lines[] = {
@@ -248,9 +229,8 @@ static void a_line_that_cannot_hold_is_reported_and_has_no_effect(void **state)
     }
 }
 
-static void two_keys_can_change_places(void **state)
+TEST_CASE(two_keys_can_change_places)
 {
-    (void)state;
     struct keymap own;
     assert_string_equal(read_keys("key.runs.pause = s\nkey.runs.stop = p\n", &own), "");
     assert_int_equal(key_action(&own, CONTEXT_RUNS, 's'), ACTION_PAUSE);
@@ -264,18 +244,5 @@ static void two_keys_can_change_places(void **state)
 int main(void)
 {
     keymap_init(&keymap);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_key_means_two_things_in_one_context),
-        cmocka_unit_test(own_keys_come_before_those_of_everywhere),
-        cmocka_unit_test(a_key_with_two_codes_names_both),
-        cmocka_unit_test(the_help_shows_every_key_of_a_context_by_scrolling),
-        cmocka_unit_test(the_help_has_room_for_every_word),
-        cmocka_unit_test(hints_always_show_the_way_back),
-        cmocka_unit_test(every_label_names_its_keys),
-        cmocka_unit_test(every_key_of_a_context_has_a_command_of_its_own),
-        cmocka_unit_test(keys_are_bound_by_lines_of_the_settings),
-        cmocka_unit_test(a_line_that_cannot_hold_is_reported_and_has_no_effect),
-        cmocka_unit_test(two_keys_can_change_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* Tests of how a run's facts are worded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 #include <time.h>
 
+#include "tests/cmocka.h"
 #include "tui/view/labels.h"
 
-static void every_status_has_a_word_and_a_symbol(void **state)
+TEST_CASE(every_status_has_a_word_and_a_symbol)
 {
-    (void)state;
     for (int s = RUN_CREATED; s <= RUN_CRASHED; s++) {
         struct status_label label = label_status((enum run_status)s);
         assert_true(label.symbol && label.word && *label.word);
@@ -24,9 +16,8 @@ static void every_status_has_a_word_and_a_symbol(void **state)
     }
 }
 
-static void parameters_say_how_many_are_trained_where_some_are_frozen(void **state)
+TEST_CASE(parameters_say_how_many_are_trained_where_some_are_frozen)
 {
-    (void)state;
     struct run_info run = {.parameters = 42000000, .trained_parameters = 42000000};
     char text[80];
     assert_string_equal(label_parameters(&run, text, sizeof text), "42.0M parameters");
@@ -37,9 +28,8 @@ static void parameters_say_how_many_are_trained_where_some_are_frozen(void **sta
     assert_string_equal(label_parameters(&run, text, sizeof text), "- parameters");
 }
 
-static void progress_eta_and_time_worked_follow_from_the_row(void **state)
+TEST_CASE(progress_eta_and_time_worked_follow_from_the_row)
 {
-    (void)state;
     struct run_info run = {.status = RUN_RUNNING,
                            .steps = 250,
                            .total_steps = 1000,
@@ -79,9 +69,8 @@ static void progress_eta_and_time_worked_follow_from_the_row(void **state)
     assert_true(isnan(label_progress(&run)));
 }
 
-static void an_age_is_in_its_largest_unit(void **state)
+TEST_CASE(an_age_is_in_its_largest_unit)
 {
-    (void)state;
     static const struct {
         double age;
         const char *text;
@@ -98,9 +87,8 @@ static void an_age_is_in_its_largest_unit(void **state)
     }
 }
 
-static void a_device_is_described_by_what_is_known_of_it(void **state)
+TEST_CASE(a_device_is_described_by_what_is_known_of_it)
 {
-    (void)state;
     char text[96];
     struct gpu_record sample = {
         .gpu = 0, .utilization_pct = 97, .power_w = 312.4, .temperature_c = 64, .sm_clock_mhz = 1980};
@@ -114,14 +102,4 @@ static void a_device_is_described_by_what_is_known_of_it(void **state)
     assert_string_equal(label_device(&sample, text, sizeof text), "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_a_word_and_a_symbol),
-        cmocka_unit_test(parameters_say_how_many_are_trained_where_some_are_frozen),
-        cmocka_unit_test(progress_eta_and_time_worked_follow_from_the_row),
-        cmocka_unit_test(an_age_is_in_its_largest_unit),
-        cmocka_unit_test(a_device_is_described_by_what_is_known_of_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

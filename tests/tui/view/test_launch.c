@@ -188,15 +188,6 @@ TEST_CASE(letting_go_removes_the_file_and_spares_the_trainer)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_the_trainers_only_if_younger_and_alive),
-        cmocka_unit_test(a_run_that_has_ended_before_the_first_look_is_found),
-        cmocka_unit_test(a_trainer_that_fails_leaves_its_sentence_and_no_file),
-        cmocka_unit_test(a_trainer_reaped_elsewhere_is_not_waited_for),
-        cmocka_unit_test(while_the_trainer_prepares_its_last_line_is_said),
-        cmocka_unit_test(a_resumed_run_is_the_trainers_once_it_has_begun_a_segment),
-        cmocka_unit_test(letting_go_removes_the_file_and_spares_the_trainer),
-    };
     if (argc > 1 && strcmp(argv[1], "linger") == 0) {
         alarm(300); /* never longer than its test */
         pause();
@@ -206,5 +197,5 @@ int main(int argc, char **argv)
         fputs("preparing\nanneal: no corpus here\n", stderr);
         return 1;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -393,7 +393,7 @@ static int unmount(void **state)
     return 0;
 }
 
-TEST_CASE(where_nothing_can_be_written_keys_say_how_to_continue)
+TEST_CASE_WITH(where_nothing_can_be_written_keys_say_how_to_continue, NULL, unmount)
 {
     static const struct fill live = {
         .name = "here", .steps = 20, .total_steps = 200, .spike_step = -1, .keep_alive = true};
@@ -481,22 +481,5 @@ TEST_CASE(the_cells_of_a_row_say_what_is_known)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_runs_than_rows_scroll_with_the_selection),
-        cmocka_unit_test(a_page_stays_full_when_runs_go_or_rows_come),
-        cmocka_unit_test(runs_sort_by_every_column_and_what_is_absent_comes_last),
-        cmocka_unit_test(a_filter_takes_every_letter_and_all_of_its_words),
-        cmocka_unit_test(the_small_curve_of_a_living_run_moves),
-        cmocka_unit_test(the_list_shows_a_death_while_nothing_is_written),
-        cmocka_unit_test(a_run_is_deleted_only_after_yes),
-        cmocka_unit_test(a_run_that_trains_again_is_not_deleted_and_the_reason_is_told),
-        cmocka_unit_test(a_run_that_has_trained_since_its_deletion_stays),
-        cmocka_unit_test(a_run_that_trained_before_its_own_deletion_goes),
-        cmocka_unit_test(nothing_is_deleted_when_the_terminal_goes),
-        cmocka_unit_test(an_empty_store_teaches_how_to_begin),
-        cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_continue, unmount),
-        cmocka_unit_test(runs_of_one_name_are_distinguished),
-        cmocka_unit_test(the_cells_of_a_row_say_what_is_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -308,17 +308,5 @@ TEST_CASE(many_runs_are_read_once_a_second_and_no_commit_is_missed)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(marked_runs_are_changed_together),
-        cmocka_unit_test(names_and_notes_are_changed_in_place),
-        cmocka_unit_test(a_filter_that_is_not_understood_is_underlined_and_told),
-        cmocka_unit_test(columns_order_and_filter_are_remembered),
-        cmocka_unit_test(one_column_always_stays),
-        cmocka_unit_test(a_list_whose_runs_are_all_hidden_says_how_to_see_them),
-        cmocka_unit_test(a_run_without_a_model_or_a_configuration_begins_no_other),
-        cmocka_unit_test(a_column_shows_what_runs_take_on_disk),
-        cmocka_unit_test(hostile_names_stay_in_their_cells),
-        cmocka_unit_test(many_runs_are_read_once_a_second_and_no_commit_is_missed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

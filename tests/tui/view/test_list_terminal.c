@@ -104,9 +104,5 @@ TEST_CASE(leaving_deletes_what_was_not_brought_back)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_works_with_names_in_any_script_and_in_ascii),
-        cmocka_unit_test(leaving_deletes_what_was_not_brought_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

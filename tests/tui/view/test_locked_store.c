@@ -1,17 +1,9 @@
 /* Another process has locked the database: the workbench neither stands still nor forgets what was asked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
-#include <stdio.h>
 
 #include "core/base/clock.h"
 #include "runs/database.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
@@ -25,9 +17,8 @@ static void lock(struct fill_quiet *quiet)
     assert_int_equal(store_begin(quiet->store, &err), STATUS_OK);
 }
 
-static void opening_does_not_wait_for_the_lock(void **state)
+TEST_CASE(opening_does_not_wait_for_the_lock)
 {
-    (void)state;
     struct fill_quiet quiet;
     struct err err = {0};
     fill_quiet(&quiet, "locked-opening");
@@ -43,9 +34,8 @@ static void opening_does_not_wait_for_the_lock(void **state)
     store_close(quiet.store);
 }
 
-static void no_key_waits_for_the_lock(void **state)
+TEST_CASE(no_key_waits_for_the_lock)
 {
-    (void)state;
     struct fill_quiet quiet;
     fill_quiet(&quiet, "locked-keys");
     struct workbench *workbench = headless_open(quiet.home, NULL);
@@ -76,9 +66,8 @@ static void no_key_waits_for_the_lock(void **state)
     store_close(quiet.store);
 }
 
-static void what_waits_is_for_the_run_that_it_was_asked_for(void **state)
+TEST_CASE(what_waits_is_for_the_run_that_it_was_asked_for)
 {
-    (void)state;
     char home[1024];
     struct err err = {0};
     struct store *other;
@@ -100,9 +89,8 @@ static void what_waits_is_for_the_run_that_it_was_asked_for(void **state)
     store_close(other);
 }
 
-static void a_change_that_can_no_longer_be_made_is_reported(void **state)
+TEST_CASE(a_change_that_can_no_longer_be_made_is_reported)
 {
-    (void)state;
     struct fill_quiet quiet;
     fill_quiet(&quiet, "locked-late");
     struct workbench *workbench = headless_open(quiet.home, NULL);
@@ -125,11 +113,5 @@ static void a_change_that_can_no_longer_be_made_is_reported(void **state)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_does_not_wait_for_the_lock),
-        cmocka_unit_test(no_key_waits_for_the_lock),
-        cmocka_unit_test(what_waits_is_for_the_run_that_it_was_asked_for),
-        cmocka_unit_test(a_change_that_can_no_longer_be_made_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

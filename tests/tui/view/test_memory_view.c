@@ -103,6 +103,8 @@ static int set_up(void **state)
     return 0;
 }
 
+#define TEST(name) TEST_CASE_WITH(name, set_up, kept_teardown)
+
 static void draw(int w, int h, enum glyph_level level)
 {
     struct grid grid = make_grid(w, h, level);
@@ -133,7 +135,7 @@ static void assert_line(const char *word, const char *end)
     if (n < m || memcmp(at + n - m, end, m) != 0) fail_msg("\"%.*s\" does not end in %s", (int)n, at, end);
 }
 
-TEST_CASE(three_bars_have_one_scale)
+TEST(three_bars_have_one_scale)
 {
     panel.scale = MEMORY_SCALE_DEVICE;
     /* the bars are 100 - 9 - 22 - 3 = 66 cells for 8 GiB: a GiB is 8.25 */
@@ -153,7 +155,7 @@ TEST_CASE(three_bars_have_one_scale)
     assert_true(strstr(text, "8.0 GiB\n") != NULL);
 }
 
-TEST_CASE(a_small_process_leaves_a_large_device_empty_at_first_sight)
+TEST(a_small_process_leaves_a_large_device_empty_at_first_sight)
 {
     usage.sample.process_bytes = 27 << 20;
     usage.sample.memory_used_bytes = 174 << 20;
@@ -166,7 +168,7 @@ TEST_CASE(a_small_process_leaves_a_large_device_empty_at_first_sight)
     }
 }
 
-TEST_CASE(the_largest_batch_counts_what_grows_with_it_and_what_is_free)
+TEST(the_largest_batch_counts_what_grows_with_it_and_what_is_free)
 {
     panel.batch_size = 4;
     double grows = 0, headroom, most;
@@ -190,7 +192,7 @@ TEST_CASE(the_largest_batch_counts_what_grows_with_it_and_what_is_free)
     assert_null(strstr(text, "largest batch"));
 }
 
-TEST_CASE(the_memory_of_the_process_is_drawn_over_the_steps)
+TEST(the_memory_of_the_process_is_drawn_over_the_steps)
 {
     struct series_point points[50];
     for (int i = 0; i < 50; i++) points[i] = (struct series_point)series_point_of(i, 900.0 * MIB);
@@ -203,7 +205,7 @@ TEST_CASE(the_memory_of_the_process_is_drawn_over_the_steps)
     assert_shows("this process"); /* the rest is still there */
 }
 
-TEST_CASE(no_title_is_cut_on_a_narrow_screen)
+TEST(no_title_is_cut_on_a_narrow_screen)
 {
     for (int w = 40; w < 100; w++) {
         draw(w, 24, GLYPHS_BRAILLE);
@@ -212,7 +214,7 @@ TEST_CASE(no_title_is_cut_on_a_narrow_screen)
     }
 }
 
-TEST_CASE(what_is_unknown_is_seen_in_a_locale_without_unicode)
+TEST(what_is_unknown_is_seen_in_a_locale_without_unicode)
 {
     setlocale(LC_CTYPE, "C");
     draw(80, 21, GLYPHS_ASCII);
@@ -220,7 +222,7 @@ TEST_CASE(what_is_unknown_is_seen_in_a_locale_without_unicode)
     assert_shows("outside it            -  512.0 MiB");
 }
 
-TEST_CASE(a_sliver_of_the_device_is_drawn_by_itself)
+TEST(a_sliver_of_the_device_is_drawn_by_itself)
 {
     panel.scale = MEMORY_SCALE_FIT;
     draw(100, 24, GLYPHS_ASCII);
@@ -233,7 +235,7 @@ TEST_CASE(a_sliver_of_the_device_is_drawn_by_itself)
     assert_shows(" 80.0 GiB\n");
 }
 
-TEST_CASE(the_legend_has_every_number)
+TEST(the_legend_has_every_number)
 {
     draw(120, 24, GLYPHS_BRAILLE);
     assert_shows("█W weights");
@@ -248,7 +250,7 @@ TEST_CASE(the_legend_has_every_number)
     assert_true(strstr(text, "activations") < strstr(text, "workspace")); /* in the planner's order */
 }
 
-TEST_CASE(what_nobody_measured_is_a_dash)
+TEST(what_nobody_measured_is_a_dash)
 {
     usage = (struct memory_usage){.reserve = NAN};
     draw(120, 24, GLYPHS_BRAILLE);
@@ -265,7 +267,7 @@ TEST_CASE(what_nobody_measured_is_a_dash)
     assert_null(strstr(text, "outside it"));
 }
 
-TEST_CASE(a_process_smaller_than_its_allocations_is_filled_in_their_order)
+TEST(a_process_smaller_than_its_allocations_is_filled_in_their_order)
 {
     usage.sample.process_bytes = 512 * (int64_t)MIB; /* pages that were never touched do not count */
     panel.scale = MEMORY_SCALE_DEVICE;
@@ -275,7 +277,7 @@ TEST_CASE(a_process_smaller_than_its_allocations_is_filled_in_their_order)
 }
 
 /* Checkpoints are written from it: until the first one its pages are only promised. */
-TEST_CASE(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room)
+TEST(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room)
 {
     struct memory_record with_snapshot[] = {{0, "snapshot", GIB, GIB, GIB},
                                             {0, "weights", GIB, GIB, GIB},
@@ -303,7 +305,7 @@ TEST_CASE(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room)
     assert_line(" planned", "1.0 GiB");
 }
 
-TEST_CASE(holders_are_shown_of_a_run_that_trains)
+TEST(holders_are_shown_of_a_run_that_trains)
 {
     struct memory_holder holders[20];
     for (int i = 0; i < 20; i++) {
@@ -324,7 +326,7 @@ TEST_CASE(holders_are_shown_of_a_run_that_trains)
     assert_null(strstr(text, "run-0"));
 }
 
-TEST_CASE(other_processes_are_named_the_largest_first)
+TEST(other_processes_are_named_the_largest_first)
 {
     static const struct gpu_process others[] = {
         {4243, "anneal", 2 * GIB}, {900, "Xorg", 300 * MIB}, {70, "", 100 * MIB}, {71, "", 28 * MIB}};
@@ -350,7 +352,7 @@ TEST_CASE(other_processes_are_named_the_largest_first)
     assert_shows("headroom");
 }
 
-TEST_CASE(how_busy_it_is_and_what_slows_it_stand_with_the_device)
+TEST(how_busy_it_is_and_what_slows_it_stand_with_the_device)
 {
     usage.sample.utilization_pct = 97;
     usage.sample.power_w = 312.5;
@@ -371,7 +373,7 @@ TEST_CASE(how_busy_it_is_and_what_slows_it_stand_with_the_device)
     assert_shows("38 % of all processors busy"); /* of which the run has so much */
 }
 
-TEST_CASE(an_unknown_category_is_listed_too)
+TEST(an_unknown_category_is_listed_too)
 {
     struct memory_record more[] = {records[1], {0, "cache", 64 * MIB, 64 * MIB, 64 * MIB}};
     usage = (struct memory_usage){.categories = more, .category_count = 2, .reserve = NAN};
@@ -380,7 +382,7 @@ TEST_CASE(an_unknown_category_is_listed_too)
     assert_shows(" ?  cache");
 }
 
-TEST_CASE(the_hosts_buffers_are_no_part_of_a_gpu)
+TEST(the_hosts_buffers_are_no_part_of_a_gpu)
 {
     struct memory_record with_host[] = {{0, "weights", GIB, GIB, GIB},
                                         {0, "host", 512 * MIB, 512 * MIB, 512 * MIB}};
@@ -398,7 +400,7 @@ TEST_CASE(the_hosts_buffers_are_no_part_of_a_gpu)
     assert_line(" planned", "1.5 GiB");
 }
 
-TEST_CASE(the_panel_stays_inside_any_area)
+TEST(the_panel_stays_inside_any_area)
 {
     static const struct gpu_process others[] = {{4194304, "", GIB}, {900, "a-name-of-its-o", -1}};
     struct memory_holder holder = {.name = "a run with quite a long name", .pid = 4194304, .bytes = GIB};
@@ -426,7 +428,7 @@ TEST_CASE(the_panel_stays_inside_any_area)
     }
 }
 
-TEST_CASE(the_summary_says_what_is_known)
+TEST(the_summary_says_what_is_known)
 {
     assert_string_equal(memory_panel_summary(&usage, text, sizeof text),
                         "memory 1.0 GiB planned, 1.5 GiB held, 3.0 GiB free");
@@ -437,34 +439,8 @@ TEST_CASE(the_summary_says_what_is_known)
     assert_string_equal(memory_panel_summary(&usage, text, sizeof text), "");
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        TEST(parts_fill_the_bar_in_proportion),
-        TEST(ascii_bars_are_made_of_letters),
-        TEST(what_lies_beyond_the_scale_is_marked),
-        TEST(the_smallest_amount_has_a_cell_and_nothing_has_none),
-        TEST(three_bars_have_one_scale),
-        TEST(a_small_process_leaves_a_large_device_empty_at_first_sight),
-        TEST(the_largest_batch_counts_what_grows_with_it_and_what_is_free),
-        TEST(the_memory_of_the_process_is_drawn_over_the_steps),
-        TEST(no_title_is_cut_on_a_narrow_screen),
-        TEST(what_is_unknown_is_seen_in_a_locale_without_unicode),
-        TEST(a_sliver_of_the_device_is_drawn_by_itself),
-        TEST(the_legend_has_every_number),
-        TEST(what_nobody_measured_is_a_dash),
-        TEST(a_process_smaller_than_its_allocations_is_filled_in_their_order),
-        TEST(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room),
-        TEST(holders_are_shown_of_a_run_that_trains),
-        TEST(other_processes_are_named_the_largest_first),
-        TEST(how_busy_it_is_and_what_slows_it_stand_with_the_device),
-        TEST(an_unknown_category_is_listed_too),
-        TEST(the_hosts_buffers_are_no_part_of_a_gpu),
-        TEST(the_panel_stays_inside_any_area),
-        TEST(the_summary_says_what_is_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -173,10 +173,9 @@ TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
     workbench_close(workbench);
 }
 
-static void a_terminal_sends_reports_of_any_column(void **state)
+TEST_CASE(a_terminal_sends_reports_of_any_column)
 {
     char home[1024], environment[1100];
-    (void)state;
     fill_five_hundred("terminal", home, sizeof home);
     snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
     const char *watch[] = {"watch", "ended", NULL};
@@ -212,14 +211,6 @@ static void a_terminal_sends_reports_of_any_column(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reports_are_read_whole_or_not_at_all),
-        cmocka_unit_test(the_cursor_follows_the_pointer_until_a_click_pins_it),
-        cmocka_unit_test(the_wheel_zooms_at_the_pointer_and_dragging_pans),
-        cmocka_unit_test(a_comparison_is_pointed_at_and_zoomed_as_well),
-        cmocka_unit_test(a_click_selects_a_row_and_opens_it_the_second_time),
-        cmocka_unit_test(a_terminal_sends_reports_of_any_column),
-    };
     setlocale(LC_CTYPE, "C.UTF-8");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

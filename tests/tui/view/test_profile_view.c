@@ -291,19 +291,5 @@ TEST_CASE(the_heat_stays_inside_any_area)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_are_open_and_layers_closed_at_first),
-        cmocka_unit_test(a_node_is_the_sum_of_what_is_in_it),
-        cmocka_unit_test(siblings_are_sorted_by_time_and_stay_with_their_parents),
-        cmocka_unit_test(what_was_folded_stays_so_when_it_is_read_again),
-        cmocka_unit_test(a_line_stays_selected_or_what_it_is_in),
-        cmocka_unit_test(the_table_has_time_share_and_rates),
-        cmocka_unit_test(the_lines_scroll),
-        cmocka_unit_test(what_lies_beyond_the_edges_is_marked),
-        cmocka_unit_test(a_run_without_a_profile_says_so),
-        cmocka_unit_test(a_line_that_has_changed_says_by_how_much),
-        cmocka_unit_test(the_heat_has_a_shade_for_each_layer_of_the_slowest_operations),
-        cmocka_unit_test(the_heat_stays_inside_any_area),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

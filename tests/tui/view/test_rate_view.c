@@ -3,7 +3,6 @@
  * milliseconds. */
 #include <locale.h>
 #include <signal.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -142,11 +141,5 @@ int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_suggested_rate_goes_into_the_form),
-        cmocka_unit_test(a_rate_can_be_chosen_on_the_curve),
-        cmocka_unit_test(a_search_that_fails_says_why_and_one_that_is_stopped_keeps_its_curve),
-        cmocka_unit_test(a_fork_has_no_search),
-    };
-    return cmocka_run_group_tests(tests, train_base, NULL);
+    return TEST_RUN(train_base, NULL);
 }

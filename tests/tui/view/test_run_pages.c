@@ -178,13 +178,5 @@ TEST_CASE(a_view_of_a_deleted_run_does_not_turn_to_another)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_log_is_followed_as_it_grows),
-        cmocka_unit_test(a_log_that_is_cut_replaced_or_no_file_is_harmless),
-        cmocka_unit_test(a_long_log_is_read_from_its_end),
-        cmocka_unit_test(a_configuration_begins_with_what_differs_and_can_be_searched),
-        cmocka_unit_test(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said),
-        cmocka_unit_test(a_view_of_a_deleted_run_does_not_turn_to_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

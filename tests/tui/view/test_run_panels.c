@@ -35,7 +35,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-TEST_CASE(each_chart_has_its_own_focus_scale_and_size)
+#define TEST(name) TEST_CASE_WITH(name, set_up, tear_down)
+
+TEST(each_chart_has_its_own_focus_scale_and_size)
 {
     open_run("ended");
     static const char *const titles[] = {"▸loss",       "▸learning rate", "▸gradient norm",
@@ -79,7 +81,7 @@ static void add_all_there_is(void)
                             " select id, 3, '../../etc', 99 from runs");
 }
 
-TEST_CASE(every_quantity_that_a_run_has_is_a_chart)
+TEST(every_quantity_that_a_run_has_is_a_chart)
 {
     add_all_there_is();
     open_run("ended");
@@ -114,7 +116,7 @@ TEST_CASE(every_quantity_that_a_run_has_is_a_chart)
     headless_expect(workbench, 300, 90, 240, "quiz_acc 0.8750", "late_acc 0.1250");
 }
 
-TEST_CASE(charts_survive_whatever_the_store_holds)
+TEST(charts_survive_whatever_the_store_holds)
 {
     struct grid grid = {.level = GLYPHS_BRAILLE};
     add_all_there_is();
@@ -152,7 +154,7 @@ TEST_CASE(charts_survive_whatever_the_store_holds)
     grid_release(&grid);
 }
 
-TEST_CASE(charts_are_chosen_and_remembered_with_their_scales)
+TEST(charts_are_chosen_and_remembered_with_their_scales)
 {
     add_all_there_is();
     open_run("ended");
@@ -181,7 +183,7 @@ TEST_CASE(charts_are_chosen_and_remembered_with_their_scales)
     headless_expect(workbench, 120, 40, 120, "▸loss", " 100 ");
 }
 
-TEST_CASE(a_classifier_shows_its_confusion_instead_of_samples)
+TEST(a_classifier_shows_its_confusion_instead_of_samples)
 {
     store_fixture_sql(home,
                       "insert into classes(run_id, segment, step, label, precision, recall, f1, support)"
@@ -209,7 +211,7 @@ TEST_CASE(a_classifier_shows_its_confusion_instead_of_samples)
     headless_expect(workbench, 80, 24, 80, "F1 long-ham spam");
 }
 
-TEST_CASE(several_ranks_are_listed_slowest_first)
+TEST(several_ranks_are_listed_slowest_first)
 {
     open_run("ended");
     headless_expect_not(workbench, 120, 40, "slowest first"); /* one rank has none */
@@ -228,7 +230,7 @@ TEST_CASE(several_ranks_are_listed_slowest_first)
     headless_expect_not(workbench, 80, 24, "ada");
 }
 
-TEST_CASE(classes_that_have_no_room_are_reached_with_keys)
+TEST(classes_that_have_no_room_are_reached_with_keys)
 {
     store_fixture_sql(home,
                       "with recursive n(i) as (select 10 union all select i + 1 from n where i < 29)"
@@ -248,7 +250,7 @@ TEST_CASE(classes_that_have_no_room_are_reached_with_keys)
     headless_expect(workbench, 80, 24, 80, "kind-28 28 0.5000");
 }
 
-TEST_CASE(every_cell_of_a_large_matrix_is_shown)
+TEST(every_cell_of_a_large_matrix_is_shown)
 {
     store_fixture_sql(home,
                       "with recursive n(i) as (select 10 union all select i + 1 from n where i < 19)"
@@ -266,7 +268,7 @@ TEST_CASE(every_cell_of_a_large_matrix_is_shown)
     }
 }
 
-TEST_CASE(an_answer_begins_on_a_line_of_its_own)
+TEST(an_answer_begins_on_a_line_of_its_own)
 {
     store_fixture_sql(home,
                       "update runs set config = '[data]' || char(10) || 'format = instructions' || char(10);"
@@ -276,7 +278,7 @@ TEST_CASE(an_answer_begins_on_a_line_of_its_own)
     headless_expect_not(workbench, 120, 40, "Verse 3?It");
 }
 
-TEST_CASE(drawing_the_same_screen_again_allocates_nothing)
+TEST(drawing_the_same_screen_again_allocates_nothing)
 {
     struct grid grid = {.level = GLYPHS_BRAILLE};
     if (!heap_counts()) skip();
@@ -294,7 +296,7 @@ TEST_CASE(drawing_the_same_screen_again_allocates_nothing)
     grid_release(&grid);
 }
 
-TEST_CASE(smoothing_goes_round_and_spares_the_learning_rate)
+TEST(smoothing_goes_round_and_spares_the_learning_rate)
 {
     open_run("ended");
     headless_type(workbench, "m");
@@ -314,7 +316,7 @@ TEST_CASE(smoothing_goes_round_and_spares_the_learning_rate)
     headless_expect_not(workbench, 120, 40, "norm ema");
 }
 
-TEST_CASE(sample_texts_are_leafed_through)
+TEST(sample_texts_are_leafed_through)
 {
     open_run("ended");
     headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)", "In the beginning of the house");
@@ -327,7 +329,7 @@ TEST_CASE(sample_texts_are_leafed_through)
     headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
 }
 
-TEST_CASE(keys_lead_to_every_event_that_has_a_step)
+TEST(keys_lead_to_every_event_that_has_a_step)
 {
     store_fixture_sql(home, "insert into events(run_id, segment, step, wall_time, level, text)"
                             " select id, 1, 0, 1e9, 'info', 'it began' from runs union all"
@@ -349,7 +351,7 @@ TEST_CASE(keys_lead_to_every_event_that_has_a_step)
     headless_expect(workbench, 120, 40, 120, "loss @480");
 }
 
-TEST_CASE(an_evaluation_after_the_last_step_is_drawn)
+TEST(an_evaluation_after_the_last_step_is_drawn)
 {
     struct fill_run run;
     store_fixture_home("last-best", home, sizeof home);
@@ -374,7 +376,7 @@ TEST_CASE(an_evaluation_after_the_last_step_is_drawn)
     grid_release(&grid);
 }
 
-TEST_CASE(an_end_has_its_sentence)
+TEST(an_end_has_its_sentence)
 {
     static const struct {
         const char *sql, *sentence;
@@ -397,7 +399,7 @@ TEST_CASE(an_end_has_its_sentence)
     }
 }
 
-TEST_CASE(before_the_first_step_has_ended_it_says_what_is_done)
+TEST(before_the_first_step_has_ended_it_says_what_is_done)
 {
     static const struct {
         const char *sql, *sentence;
@@ -425,7 +427,7 @@ TEST_CASE(before_the_first_step_has_ended_it_says_what_is_done)
     store_close(quiet.store);
 }
 
-TEST_CASE(the_side_panel_lists_what_was_recorded)
+TEST(the_side_panel_lists_what_was_recorded)
 {
     store_fixture_sql(home,
                       "update runs set frozen_parameters = 813696; delete from checkpoints;"
@@ -455,7 +457,7 @@ TEST_CASE(the_side_panel_lists_what_was_recorded)
     headless_expect(workbench, 200, 60, 200, "more lines: i lists all");
 }
 
-TEST_CASE(the_header_names_what_the_newest_step_recorded)
+TEST(the_header_names_what_the_newest_step_recorded)
 {
     store_fixture_sql(
         home, "update steps set lr = 0.0002, grad_norm = 0.75, step_ms = 331, mfu = 0.414, epoch = 1.776,"
@@ -471,32 +473,10 @@ TEST_CASE(the_header_names_what_the_newest_step_recorded)
     headless_expect(workbench, 80, 24, 80, "100.0% 481 / 481 steps in ");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
     (void)argc;
     counted_start(argv);
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        TEST(a_classifier_shows_its_confusion_instead_of_samples),
-        TEST(several_ranks_are_listed_slowest_first),
-        TEST(classes_that_have_no_room_are_reached_with_keys),
-        TEST(every_cell_of_a_large_matrix_is_shown),
-        TEST(each_chart_has_its_own_focus_scale_and_size),
-        TEST(every_quantity_that_a_run_has_is_a_chart),
-        TEST(charts_survive_whatever_the_store_holds),
-        TEST(charts_are_chosen_and_remembered_with_their_scales),
-        TEST(an_answer_begins_on_a_line_of_its_own),
-        TEST(drawing_the_same_screen_again_allocates_nothing),
-        TEST(smoothing_goes_round_and_spares_the_learning_rate),
-        TEST(sample_texts_are_leafed_through),
-        TEST(keys_lead_to_every_event_that_has_a_step),
-        TEST(an_evaluation_after_the_last_step_is_drawn),
-        TEST(an_end_has_its_sentence),
-        TEST(before_the_first_step_has_ended_it_says_what_is_done),
-        TEST(the_side_panel_lists_what_was_recorded),
-        TEST(the_header_names_what_the_newest_step_recorded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void record_memory(const struct fixture *fixture)
     assert_int_equal(writer_flush(fixture->run.writer, 60, &err), STATUS_OK);
 }
 
-static void the_memory_reads_without_colours_and_without_unicode(void **state)
+TEST_CASE(the_memory_reads_without_colours_and_without_unicode)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "kjv-live", NULL};
@@ -57,11 +57,10 @@ static void the_memory_reads_without_colours_and_without_unicode(void **state)
     pty_close(pty);
 }
 
-static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
+TEST_CASE(an_imported_run_has_no_value_where_none_was_recorded)
 {
     char home[1024], environment[1100], path[1200];
     struct err err = {0};
-    (void)state;
     store_fixture_home("imported", home, sizeof home);
     snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
     snprintf(path, sizeof path, "%s/main.log", home);
@@ -81,7 +80,7 @@ static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
     pty_close(pty);
 }
 
-static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
+TEST_CASE(the_form_foresees_the_learning_rate_as_it_is_typed)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open(fixture->environment, 30, 120, NULL, NULL, NULL);
@@ -103,7 +102,7 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     pty_close(pty);
 }
 
-static void the_form_takes_the_keys_of_adapters(void **state)
+TEST_CASE(the_form_takes_the_keys_of_adapters)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open(fixture->environment, 40, 120, NULL, NULL, NULL);
@@ -140,7 +139,7 @@ static void draw_averages(struct grid *grid, const struct series *series, const 
     chart_draw(grid, (struct rect){0, 0, 160, 50}, &chart);
 }
 
-static void averages_of_buckets_are_drawn_dot_for_dot_as_those_of_the_steps(void **state)
+TEST_CASE(averages_of_buckets_are_drawn_dot_for_dot_as_those_of_the_steps)
 {
     enum { STEPS = 30000 };
     static const struct fill lasting = {
@@ -149,7 +148,6 @@ static void averages_of_buckets_are_drawn_dot_for_dot_as_those_of_the_steps(void
     char home[1024];
     struct err err = {0};
     struct fill_run run;
-    (void)state;
     store_fixture_home("dots", home, sizeof home);
     fill_run(home, &lasting, &run);
     struct store *store = store_fixture_open(home);
@@ -186,12 +184,5 @@ int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
-        cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
-        cmocka_unit_test(averages_of_buckets_are_drawn_dot_for_dot_as_those_of_the_steps),
-        cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
-        cmocka_unit_test(the_form_takes_the_keys_of_adapters),
-    };
-    return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
+    return TEST_RUN(terminal_make_store, terminal_drop_store);
 }

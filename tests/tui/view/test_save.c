@@ -312,16 +312,5 @@ TEST_CASE(a_long_legend_takes_rows_above_the_plot)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_focused_chart_is_saved_as_picture_or_points),
-        cmocka_unit_test(a_file_is_never_replaced_and_its_ending_must_be_known),
-        cmocka_unit_test(a_comparison_is_saved_as_markdown_and_its_chart_as_picture),
-        cmocka_unit_test(no_data_make_a_broken_picture),
-        cmocka_unit_test(names_and_headings_are_escaped),
-        cmocka_unit_test(a_missing_number_breaks_the_line_and_is_marked),
-        cmocka_unit_test(marks_are_drawn_where_their_steps_are_shown),
-        cmocka_unit_test(what_a_run_has_inherited_is_a_faint_line),
-        cmocka_unit_test(a_long_legend_takes_rows_above_the_plot),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -101,12 +101,4 @@ TEST_CASE(files_that_are_no_settings_do_no_harm)
     free(bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_that_it_does_not_know_are_preserved),
-        cmocka_unit_test(two_workbenches_keep_each_others_settings),
-        cmocka_unit_test(files_that_are_no_settings_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -4,9 +4,6 @@
  * which takes the number of minutes as SOAK. */
 #include <dirent.h>
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -211,9 +208,8 @@ static void end(struct soak *k)
     }
 }
 
-static void two_trainers_and_five_workbenches_go_on_without_losing_a_row_or_growing(void **state)
+STAGE_CASE(two_trainers_and_five_workbenches_go_on_without_losing_a_row_or_growing, struct stage *s)
 {
-    struct stage *s = *state;
     struct soak k;
     begin(&k, s);
     while (clock_monotonic() - k.began < k.seconds) {
@@ -244,8 +240,5 @@ static void two_trainers_and_five_workbenches_go_on_without_losing_a_row_or_grow
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        STAGE_TEST(two_trainers_and_five_workbenches_go_on_without_losing_a_row_or_growing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

@@ -99,10 +99,5 @@ TEST_CASE(a_run_that_early_stopping_ended_says_at_which_step)
 int main(void)
 {
     setlocale(LC_ALL, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_newest_evaluation_shows_how_much_patience_is_left),
-        cmocka_unit_test(a_run_that_early_stopping_ended_says_at_which_step),
-        cmocka_unit_test(without_patience_or_evaluations_a_sentence_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

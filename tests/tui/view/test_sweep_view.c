@@ -99,9 +99,5 @@ TEST_CASE(lines_stay_in_their_area_and_end_at_their_places)
 int main(void)
 {
     setlocale(LC_ALL, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first),
-        cmocka_unit_test(lines_stay_in_their_area_and_end_at_their_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

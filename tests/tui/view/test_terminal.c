@@ -1,23 +1,15 @@
 /* The real binary in a pseudo-terminal: sizes, terminals of all kinds, and every way to leave. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/view/terminal_fixture.h"
 
 /* --- sizes --- */
 
-static void a_terminal_too_small_says_so_and_recovers(void **state)
+TEST_CASE(a_terminal_too_small_says_so_and_recovers)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 8, 30);
@@ -33,7 +25,7 @@ static void a_terminal_too_small_says_so_and_recovers(void **state)
     pty_close(pty);
 }
 
-static void a_resize_storm_ends_with_the_right_screen(void **state)
+TEST_CASE(a_resize_storm_ends_with_the_right_screen)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "kjv-live", NULL};
@@ -57,7 +49,7 @@ static void a_resize_storm_ends_with_the_right_screen(void **state)
     pty_close(pty);
 }
 
-static void it_starts_on_a_terminal_of_one_cell(void **state)
+TEST_CASE(it_starts_on_a_terminal_of_one_cell)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 1, 1);
@@ -68,7 +60,7 @@ static void it_starts_on_a_terminal_of_one_cell(void **state)
 
 /* --- terminals --- */
 
-static void colours_follow_the_terminal_and_no_color(void **state)
+TEST_CASE(colours_follow_the_terminal_and_no_color)
 {
     struct fixture *fixture = *state;
     const char *terms[] = {"xterm-256color", "screen", "linux", "xterm"};
@@ -89,7 +81,7 @@ static void colours_follow_the_terminal_and_no_color(void **state)
     }
 }
 
-static void the_console_gets_no_braille_and_ascii_only_ascii(void **state)
+TEST_CASE(the_console_gets_no_braille_and_ascii_only_ascii)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "kjv-live", NULL};
@@ -111,7 +103,7 @@ static void the_console_gets_no_braille_and_ascii_only_ascii(void **state)
     pty_close(pty);
 }
 
-static void an_unknown_terminal_is_one_sentence_and_status_1(void **state)
+TEST_CASE(an_unknown_terminal_is_one_sentence_and_status_1)
 {
     struct fixture *fixture = *state;
     struct {
@@ -129,7 +121,7 @@ static void an_unknown_terminal_is_one_sentence_and_status_1(void **state)
     }
 }
 
-static void without_a_terminal_it_says_what_to_use_instead(void **state)
+TEST_CASE(without_a_terminal_it_says_what_to_use_instead)
 {
     struct fixture *fixture = *state;
     char command[4096], line[1024] = "";
@@ -145,7 +137,7 @@ static void without_a_terminal_it_says_what_to_use_instead(void **state)
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 1);
 }
 
-static void a_run_that_does_not_exist_is_an_error_before_the_screen(void **state)
+TEST_CASE(a_run_that_does_not_exist_is_an_error_before_the_screen)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "kjv-lime", NULL};
@@ -158,7 +150,7 @@ static void a_run_that_does_not_exist_is_an_error_before_the_screen(void **state
 
 /* --- leaving --- */
 
-static void every_way_out_restores_the_terminal(void **state)
+TEST_CASE(every_way_out_restores_the_terminal)
 {
     struct fixture *fixture = *state;
     const int signals[] = {0, -1, SIGTERM, SIGINT};
@@ -180,7 +172,7 @@ static void every_way_out_restores_the_terminal(void **state)
     }
 }
 
-static void on_a_terminal_with_one_screen_the_prompt_comes_below_it(void **state)
+TEST_CASE(on_a_terminal_with_one_screen_the_prompt_comes_below_it)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open(fixture->environment, 24, 80, "linux", NULL, NULL);
@@ -199,7 +191,7 @@ static void on_a_terminal_with_one_screen_the_prompt_comes_below_it(void **state
     pty_close(pty);
 }
 
-static void a_crash_restores_the_terminal(void **state)
+TEST_CASE(a_crash_restores_the_terminal)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 80);
@@ -212,7 +204,7 @@ static void a_crash_restores_the_terminal(void **state)
     pty_close(pty);
 }
 
-static void hanging_up_ends_it(void **state)
+TEST_CASE(hanging_up_ends_it)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 80);
@@ -222,7 +214,7 @@ static void hanging_up_ends_it(void **state)
     pty_close(pty);
 }
 
-static void it_can_be_suspended_and_resumed(void **state)
+TEST_CASE(it_can_be_suspended_and_resumed)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 80);
@@ -240,7 +232,7 @@ static void it_can_be_suspended_and_resumed(void **state)
     pty_close(pty);
 }
 
-static void leaving_never_stops_a_run(void **state)
+TEST_CASE(leaving_never_stops_a_run)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 80);
@@ -260,27 +252,9 @@ static void leaving_never_stops_a_run(void **state)
     pty_close(pty);
 }
 
-#define TEST(name) cmocka_unit_test(name)
-
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        TEST(a_terminal_too_small_says_so_and_recovers),
-        TEST(a_resize_storm_ends_with_the_right_screen),
-        TEST(it_starts_on_a_terminal_of_one_cell),
-        TEST(colours_follow_the_terminal_and_no_color),
-        TEST(the_console_gets_no_braille_and_ascii_only_ascii),
-        TEST(an_unknown_terminal_is_one_sentence_and_status_1),
-        TEST(without_a_terminal_it_says_what_to_use_instead),
-        TEST(a_run_that_does_not_exist_is_an_error_before_the_screen),
-        TEST(every_way_out_restores_the_terminal),
-        TEST(on_a_terminal_with_one_screen_the_prompt_comes_below_it),
-        TEST(a_crash_restores_the_terminal),
-        TEST(hanging_up_ends_it),
-        TEST(it_can_be_suspended_and_resumed),
-        TEST(leaving_never_stops_a_run),
-    };
-    return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
+    return TEST_RUN(terminal_make_store, terminal_drop_store);
 }

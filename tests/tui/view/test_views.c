@@ -1,20 +1,12 @@
 /* The workbench on a grid alone, without a terminal: the run that the list selects again, the text of events,
  * and narrow screens. When the form starts this program as a trainer, it only waits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
@@ -34,9 +26,8 @@ static void fill_finished(const char *home, const char *name, struct fill_run *r
 
 /* --- which run is selected --- */
 
-static void the_list_selects_the_run_that_was_watched(void **state)
+TEST_CASE(the_list_selects_the_run_that_was_watched)
 {
-    (void)state;
     char home[1024];
     struct fill_run run;
     store_fixture_home("watched", home, sizeof home);
@@ -50,9 +41,8 @@ static void the_list_selects_the_run_that_was_watched(void **state)
     workbench_close(workbench);
 }
 
-static void the_list_comes_back_to_a_run_that_has_changed_its_place(void **state)
+TEST_CASE(the_list_comes_back_to_a_run_that_has_changed_its_place)
 {
-    (void)state;
     char home[1024];
     struct fill_run run;
     store_fixture_home("moved", home, sizeof home);
@@ -93,9 +83,8 @@ static void make_eventful(const char *name, char *home, size_t size)
     add_event(home, 7, "warning", text);
 }
 
-static void a_chosen_event_is_read_whole_at_every_size(void **state)
+TEST_CASE(a_chosen_event_is_read_whole_at_every_size)
 {
-    (void)state;
     static const int sizes[][3] = {{40, 10, 40}, {60, 18, 60}, {80, 24, 80}, {120, 40, 120}, {200, 60, 200}};
     char home[1024], sentence[512];
     make_eventful("chosen", home, sizeof home);
@@ -112,9 +101,8 @@ static void a_chosen_event_is_read_whole_at_every_size(void **state)
     }
 }
 
-static void the_newest_event_has_the_lines_that_the_sample_leaves_blank(void **state)
+TEST_CASE(the_newest_event_has_the_lines_that_the_sample_leaves_blank)
 {
-    (void)state;
     char home[1024], sentence[512];
     make_eventful("newest", home, sizeof home);
     snprintf(sentence, sizeof sentence, "! @7 %s ", advice);
@@ -125,9 +113,8 @@ static void the_newest_event_has_the_lines_that_the_sample_leaves_blank(void **s
     workbench_close(workbench);
 }
 
-static void the_side_panel_wraps_its_events(void **state)
+TEST_CASE(the_side_panel_wraps_its_events)
 {
-    (void)state;
     char home[1024];
     make_eventful("side", home, sizeof home);
     struct workbench *workbench = headless_open(home, "eventful");
@@ -145,9 +132,8 @@ static void the_side_panel_wraps_its_events(void **state)
 
 /* --- narrow screens --- */
 
-static void how_a_run_stands_is_said_in_words_that_fit(void **state)
+TEST_CASE(how_a_run_stands_is_said_in_words_that_fit)
 {
-    (void)state;
     char home[1024];
     struct fill_run run;
     store_fixture_home("stands", home, sizeof home);
@@ -171,9 +157,23 @@ static void how_a_run_stands_is_said_in_words_that_fit(void **state)
     workbench_close(workbench);
 }
 
-static void the_form_says_everything_on_narrow_screens(void **state)
+/* The trainers that the form has started outlive the workbench, as they should, but not the test. */
+static int end_trainers(void **state)
 {
+    char path[64];
     (void)state;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "r");
+    assert_non_null(children);
+    for (int pid; fscanf(children, "%d", &pid) == 1;) kill(pid, SIGKILL);
+    fclose(children);
+    while (waitpid(-1, NULL, 0) > 0) {
+    }
+    return 0;
+}
+
+TEST_CASE_WITH(the_form_says_everything_on_narrow_screens, NULL, end_trainers)
+{
     static const int sizes[][2] = {{40, 10}, {40, 12}, {60, 18}, {80, 24}, {120, 40}};
     char home[1024];
     store_fixture_home("form", home, sizeof home);
@@ -196,9 +196,8 @@ static void the_form_says_everything_on_narrow_screens(void **state)
     }
 }
 
-static void a_form_that_was_left_begins_as_it_was(void **state)
+TEST_CASE(a_form_that_was_left_begins_as_it_was)
 {
-    (void)state;
     char home[1024];
     store_fixture_home("left", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
@@ -222,9 +221,8 @@ static void a_form_that_was_left_begins_as_it_was(void **state)
     workbench_close(workbench);
 }
 
-static void the_form_turns_choices_and_edits_texts(void **state)
+TEST_CASE(the_form_turns_choices_and_edits_texts)
 {
-    (void)state;
     char home[1024];
     store_fixture_home("choices", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
@@ -278,24 +276,8 @@ static void the_form_turns_choices_and_edits_texts(void **state)
     workbench_close(workbench);
 }
 
-/* The trainers that the form has started outlive the workbench, as they should, but not the test. */
-static int end_trainers(void **state)
+TEST_CASE_WITH(escape_ends_a_trainer_that_the_form_has_started, NULL, end_trainers)
 {
-    char path[64];
-    (void)state;
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *children = fopen(path, "r");
-    assert_non_null(children);
-    for (int pid; fscanf(children, "%d", &pid) == 1;) kill(pid, SIGKILL);
-    fclose(children);
-    while (waitpid(-1, NULL, 0) > 0) {
-    }
-    return 0;
-}
-
-static void escape_ends_a_trainer_that_the_form_has_started(void **state)
-{
-    (void)state;
     char home[1024];
     int how = 0;
     store_fixture_home("cancelled", home, sizeof home);
@@ -310,9 +292,8 @@ static void escape_ends_a_trainer_that_the_form_has_started(void **state)
     assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
 }
 
-static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
+TEST_CASE(questions_and_answers_are_read_whole_on_narrow_screens)
 {
-    (void)state;
     char home[1024];
     struct fill_run run;
     store_fixture_home("asked", home, sizeof home);
@@ -328,9 +309,8 @@ static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
     workbench_close(workbench);
 }
 
-static void one_of_a_thing_is_not_many(void **state)
+TEST_CASE(one_of_a_thing_is_not_many)
 {
-    (void)state;
     static const char *const one[] = {"train.total_steps=1", "train.batch_size=1", "train.seq_len=1",
                                       "train.warmup_steps=0"};
     static struct form_preview preview;
@@ -344,9 +324,8 @@ static void one_of_a_thing_is_not_many(void **state)
     assert_non_null(strstr(preview.facts, " parameters; 1 step of 4.10k tokens, "));
 }
 
-static void the_form_foresees_how_much_of_a_model_its_adapters_train(void **state)
+TEST_CASE(the_form_foresees_how_much_of_a_model_its_adapters_train)
 {
-    (void)state;
     static const char *const settings[] = {"model.from=tests/fixtures/peft/llama", "train.seq_len=16",
                                            "train.total_steps=1", "lora.rank=2"};
     static struct form_preview preview;
@@ -362,21 +341,6 @@ static void the_form_foresees_how_much_of_a_model_its_adapters_train(void **stat
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_selects_the_run_that_was_watched),
-        cmocka_unit_test(the_list_comes_back_to_a_run_that_has_changed_its_place),
-        cmocka_unit_test(a_chosen_event_is_read_whole_at_every_size),
-        cmocka_unit_test(the_newest_event_has_the_lines_that_the_sample_leaves_blank),
-        cmocka_unit_test(the_side_panel_wraps_its_events),
-        cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
-        cmocka_unit_test(the_form_foresees_how_much_of_a_model_its_adapters_train),
-        cmocka_unit_test(the_form_turns_choices_and_edits_texts),
-        cmocka_unit_test(a_form_that_was_left_begins_as_it_was),
-        cmocka_unit_test_teardown(the_form_says_everything_on_narrow_screens, end_trainers),
-        cmocka_unit_test_teardown(escape_ends_a_trainer_that_the_form_has_started, end_trainers),
-        cmocka_unit_test(questions_and_answers_are_read_whole_on_narrow_screens),
-        cmocka_unit_test(one_of_a_thing_is_not_many),
-    };
     if (argc > 1 && strcmp(argv[1], "train") == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than its test */
         alarm(60);
@@ -384,5 +348,5 @@ int main(int argc, char **argv)
         return 0;
     }
     setlocale(LC_CTYPE, "C.UTF-8");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

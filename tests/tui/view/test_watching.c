@@ -287,18 +287,5 @@ TEST_CASE(a_greeting_stays_until_a_key_or_for_a_minute)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_death_shows_in_every_view_while_nothing_is_written),
-        cmocka_unit_test(a_trainer_that_hangs_is_said_to_be_silent),
-        cmocka_unit_test(an_order_is_reported_when_it_has_taken_effect),
-        cmocka_unit_test(every_order_asks_for_what_its_key_says),
-        cmocka_unit_test(the_log_and_the_configuration_notice_that_the_trainer_died),
-        cmocka_unit_test(that_a_run_was_deleted_elsewhere_is_said_once),
-        cmocka_unit_test(a_database_that_was_replaced_is_told),
-        cmocka_unit_test(an_older_sample_stays_under_its_readers_eyes),
-        cmocka_unit_test(what_was_read_stays_when_the_store_fails),
-        cmocka_unit_test(a_resume_asks_with_steps_as_the_view_writes_them),
-        cmocka_unit_test(a_greeting_stays_until_a_key_or_for_a_minute),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

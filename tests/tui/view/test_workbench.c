@@ -2,9 +2,6 @@
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -14,7 +11,7 @@
 #include "tests/tui/command/stage.h"
 #include "tests/tui/view/terminal_fixture.h"
 
-static void new_steps_appear_without_a_key(void **state)
+TEST_CASE(new_steps_appear_without_a_key)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "latest", NULL};
@@ -25,14 +22,13 @@ static void new_steps_appear_without_a_key(void **state)
     pty_close(pty);
 }
 
-static void time_between_a_stop_and_a_resume_does_not_count(void **state)
+TEST_CASE(time_between_a_stop_and_a_resume_does_not_count)
 {
     const struct fill short_run = {
         .name = "resumed", .steps = 5, .total_steps = 5, .spike_step = -1, .status = RUN_FINISHED};
     const char *show[] = {"show", "resumed", NULL}, *watch[] = {"watch", "resumed", NULL};
     char home[1024], environment[1100];
     struct fill_run run;
-    (void)state;
     store_fixture_home("resumed", home, sizeof home);
     snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
     fill_run(home, &short_run, &run);
@@ -55,7 +51,7 @@ static void time_between_a_stop_and_a_resume_does_not_count(void **state)
     pty_close(pty);
 }
 
-static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
+TEST_CASE(a_bad_value_shows_the_trainers_sentence_in_the_form)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 100);
@@ -96,7 +92,7 @@ static struct run_info end_training(struct store *store, const struct run_info *
     return ended;
 }
 
-static void train_with_watch_arrives_at_its_run(void **state)
+TEST_CASE(train_with_watch_arrives_at_its_run)
 {
     struct stage stage;
     struct err err = {0};
@@ -135,10 +131,9 @@ static void train_with_watch_arrives_at_its_run(void **state)
     assert_false(pty_on_alternate_screen(pty));
     assert_int_equal(stage_count_leftovers(&stage), 0); /* not while a checkpoint may be half written */
     pty_close(pty);
-    (void)state;
 }
 
-static void a_run_started_from_the_form_outlives_the_workbench(void **state)
+TEST_CASE(a_run_started_from_the_form_outlives_the_workbench)
 {
     struct fixture *fixture = *state;
     struct err err = {0};
@@ -183,7 +178,7 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     (void)fixture;
 }
 
-static void the_table_of_runs_fits_the_terminal(void **state)
+TEST_CASE(the_table_of_runs_fits_the_terminal)
 {
     const struct fill lengthy = {.name = "a-name-that-goes-on-and-on-and-on-and-on-for-ever-v7",
                                  .steps = 5,
@@ -200,7 +195,6 @@ static void the_table_of_runs_fits_the_terminal(void **state)
     const char *arguments[] = {"runs", NULL};
     char home[1024], environment[1100];
     struct fill_run run;
-    (void)state;
     store_fixture_home("long-name", home, sizeof home);
     snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
     fill_run(home, &lengthy, &run);
@@ -223,7 +217,7 @@ static void the_table_of_runs_fits_the_terminal(void **state)
 
 /* --- working with it --- */
 
-static void keys_change_charts_cursor_and_zoom(void **state)
+TEST_CASE(keys_change_charts_cursor_and_zoom)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "lion-first", NULL};
@@ -253,7 +247,7 @@ static void keys_change_charts_cursor_and_zoom(void **state)
     pty_close(pty);
 }
 
-static void an_unknown_escape_sequence_is_no_command(void **state)
+TEST_CASE(an_unknown_escape_sequence_is_no_command)
 {
     struct fixture *fixture = *state;
     const char *arguments[] = {"watch", "lion-first", NULL};
@@ -265,7 +259,7 @@ static void an_unknown_escape_sequence_is_no_command(void **state)
     pty_close(pty);
 }
 
-static void stopping_asks_first_and_sends_an_order(void **state)
+TEST_CASE(stopping_asks_first_and_sends_an_order)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 80);
@@ -302,11 +296,8 @@ static void stopping_asks_first_and_sends_an_order(void **state)
     pty_close(pty);
 }
 
-#define TEST(name) cmocka_unit_test(name)
-
-static void the_form_starts_a_run_that_trains_adapters(void **state)
+TEST_CASE(the_form_starts_a_run_that_trains_adapters)
 {
-    (void)state;
     struct err err = {0};
     struct {
         uint64_t count;
@@ -342,17 +333,5 @@ int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        TEST(new_steps_appear_without_a_key),
-        TEST(time_between_a_stop_and_a_resume_does_not_count),
-        TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
-        TEST(train_with_watch_arrives_at_its_run),
-        TEST(the_form_starts_a_run_that_trains_adapters),
-        TEST(a_run_started_from_the_form_outlives_the_workbench),
-        TEST(the_table_of_runs_fits_the_terminal),
-        TEST(keys_change_charts_cursor_and_zoom),
-        TEST(an_unknown_escape_sequence_is_no_command),
-        TEST(stopping_asks_first_and_sends_an_order),
-    };
-    return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
+    return TEST_RUN(terminal_make_store, terminal_drop_store);
 }

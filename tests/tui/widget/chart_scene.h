@@ -2,6 +2,7 @@
 #ifndef ANNEAL_TESTS_TUI_CHART_SCENE_H
 #define ANNEAL_TESTS_TUI_CHART_SCENE_H
 
+#include "tests/cmocka.h"
 #include "tui/widget/chart.h"
 
 enum { POINTS = 5000 };
@@ -15,7 +16,7 @@ struct scene {
 
 int chart_scene_set_up(void **state);
 int chart_scene_tear_down(void **state);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, chart_scene_set_up, chart_scene_tear_down)
+#define CHART_CASE(name) TEST_CASE_WITH(name, chart_scene_set_up, chart_scene_tear_down)
 
 /* Steps 0 to count - 1, each with its number as value. */
 void chart_scene_ramp(struct scene *scene, int count);

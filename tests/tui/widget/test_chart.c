@@ -16,7 +16,7 @@ static void assert_picture(const struct grid *grid, const char *expected)
     if (strcmp(picture, expected) != 0) fail_msg("the picture is\n%sand should be\n%s", picture, expected);
 }
 
-static void a_ramp_in_braille(void **state)
+CHART_CASE(a_ramp_in_braille)
 {
     struct scene *scene = *state;
     chart_scene_ramp(scene, 101);
@@ -30,7 +30,7 @@ static void a_ramp_in_braille(void **state)
                                  "       0                100\n");
 }
 
-static void an_event_is_marked_above_its_step_while_that_is_shown(void **state)
+CHART_CASE(an_event_is_marked_above_its_step_while_that_is_shown)
 {
     struct scene *scene = *state;
     static const struct chart_mark events[] = {{50, true}, {101, true}, {700, true}};
@@ -48,7 +48,7 @@ static void an_event_is_marked_above_its_step_while_that_is_shown(void **state)
                                  "       0                100\n");
 }
 
-static void logarithmic_steps_spread_the_beginning(void **state)
+CHART_CASE(logarithmic_steps_spread_the_beginning)
 {
     struct scene *scene = *state;
     for (int i = 0; i <= 1000; i++) scene->points[i] = series_point_of(i, i < 1 ? 0 : log10(i));
@@ -65,7 +65,7 @@ static void logarithmic_steps_spread_the_beginning(void **state)
                                  "       1           10           100        1000\n");
 }
 
-static void a_ramp_in_ascii(void **state)
+CHART_CASE(a_ramp_in_ascii)
 {
     struct scene *scene = *state;
     scene->grid.level = GLYPHS_ASCII;
@@ -80,7 +80,7 @@ static void a_ramp_in_ascii(void **state)
                                  "       0                100\n");
 }
 
-static void an_empty_chart_waits(void **state)
+CHART_CASE(an_empty_chart_waits)
 {
     struct scene *scene = *state;
     scene->chart.last_step = 1;
@@ -109,7 +109,7 @@ static int count_glyph(const struct grid *grid, uint32_t glyph)
     return count;
 }
 
-static void nan_and_infinity_are_marked_and_not_drawn_as_numbers(void **state)
+CHART_CASE(nan_and_infinity_are_marked_and_not_drawn_as_numbers)
 {
     struct scene *scene = *state;
     chart_scene_ramp(scene, 100);
@@ -125,7 +125,7 @@ static void nan_and_infinity_are_marked_and_not_drawn_as_numbers(void **state)
     assert_true(count_glyph(&scene->grid, 0x2717) > 10);
 }
 
-static void a_line_breaks_where_there_was_no_number(void **state)
+CHART_CASE(a_line_breaks_where_there_was_no_number)
 {
     struct scene *scene = *state;
     for (int lost = 0; lost < 3; lost++) {
@@ -159,7 +159,7 @@ static void a_line_breaks_where_there_was_no_number(void **state)
     assert_int_equal(dots, 60);
 }
 
-static void orders_are_marked_below_the_curve_while_their_step_is_shown(void **state)
+CHART_CASE(orders_are_marked_below_the_curve_while_their_step_is_shown)
 {
     struct scene *scene = *state;
     static const struct chart_mark orders[] = {{0, false}, {30, false}, {40, true}, {60, false}, {61, false}};
@@ -180,7 +180,7 @@ static void orders_are_marked_below_the_curve_while_their_step_is_shown(void **s
     assert_true(count_glyph(&scene->grid, 0x25B2) <= 1);
 }
 
-static void noise_stays_small_on_an_axis_of_a_least_span(void **state)
+CHART_CASE(noise_stays_small_on_an_axis_of_a_least_span)
 {
     struct scene *scene = *state;
     char row[512];
@@ -207,7 +207,7 @@ static void noise_stays_small_on_an_axis_of_a_least_span(void **state)
     assert_non_null(strstr(grid_row(&scene->grid, 10, row, sizeof row), "     0"));
 }
 
-static void title_shows_the_newest_value_and_the_cursor_its_own(void **state)
+CHART_CASE(title_shows_the_newest_value_and_the_cursor_its_own)
 {
     struct scene *scene = *state;
     char row[512];
@@ -220,7 +220,7 @@ static void title_shows_the_newest_value_and_the_cursor_its_own(void **state)
     assert_true(count_glyph(&scene->grid, 0x250A) > 3);
 }
 
-static void the_best_evaluation_is_starred(void **state)
+CHART_CASE(the_best_evaluation_is_starred)
 {
     struct scene *scene = *state;
     chart_scene_ramp(scene, 100);
@@ -236,7 +236,7 @@ static void the_best_evaluation_is_starred(void **state)
 }
 
 /* The whole title of a compared run's chart, and no number in it cut. */
-static void a_narrow_title_has_fewer_words_but_no_cut_number(void **state)
+CHART_CASE(a_narrow_title_has_fewer_words_but_no_cut_number)
 {
     struct scene *scene = *state;
     char row[512];
@@ -272,7 +272,7 @@ static void a_narrow_title_has_fewer_words_but_no_cut_number(void **state)
     }
 }
 
-static void logarithmic_values_ignore_what_is_not_positive(void **state)
+CHART_CASE(logarithmic_values_ignore_what_is_not_positive)
 {
     struct scene *scene = *state;
     for (int i = 0; i < 100; i++)
@@ -293,7 +293,7 @@ static void logarithmic_values_ignore_what_is_not_positive(void **state)
     chart_scene_draw(scene, 60, 14);
 }
 
-static void smoothing_keeps_the_raw_spike_in_sight(void **state)
+CHART_CASE(smoothing_keeps_the_raw_spike_in_sight)
 {
     struct scene *scene = *state;
     for (int i = 0; i < 1000; i++) {
@@ -310,7 +310,7 @@ static void smoothing_keeps_the_raw_spike_in_sight(void **state)
     assert_true(dim >= 1);
 }
 
-static void no_size_and_no_data_makes_it_write_outside(void **state)
+CHART_CASE(no_size_and_no_data_makes_it_write_outside)
 {
     struct scene *scene = *state;
     struct err err = {0};
@@ -340,7 +340,7 @@ static void no_size_and_no_data_makes_it_write_outside(void **state)
     }
 }
 
-static void every_tick_of_the_steps_has_its_label(void **state)
+CHART_CASE(every_tick_of_the_steps_has_its_label)
 {
     struct scene *scene = *state;
     char row[2048];
@@ -365,7 +365,7 @@ static void every_tick_of_the_steps_has_its_label(void **state)
     }
 }
 
-static void the_point_under_the_cursor_is_the_last_that_began(void **state)
+CHART_CASE(the_point_under_the_cursor_is_the_last_that_began)
 {
     struct scene *scene = *state;
     static const struct {
@@ -387,24 +387,5 @@ static void the_point_under_the_cursor_is_the_last_that_began(void **state)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        TEST(a_ramp_in_braille),
-        TEST(an_event_is_marked_above_its_step_while_that_is_shown),
-        TEST(logarithmic_steps_spread_the_beginning),
-        TEST(a_ramp_in_ascii),
-        TEST(an_empty_chart_waits),
-        TEST(nan_and_infinity_are_marked_and_not_drawn_as_numbers),
-        TEST(a_line_breaks_where_there_was_no_number),
-        TEST(orders_are_marked_below_the_curve_while_their_step_is_shown),
-        TEST(noise_stays_small_on_an_axis_of_a_least_span),
-        TEST(title_shows_the_newest_value_and_the_cursor_its_own),
-        TEST(the_best_evaluation_is_starred),
-        TEST(a_narrow_title_has_fewer_words_but_no_cut_number),
-        TEST(logarithmic_values_ignore_what_is_not_positive),
-        TEST(smoothing_keeps_the_raw_spike_in_sight),
-        TEST(no_size_and_no_data_makes_it_write_outside),
-        TEST(every_tick_of_the_steps_has_its_label),
-        TEST(the_point_under_the_cursor_is_the_last_that_began),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

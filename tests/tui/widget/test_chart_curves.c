@@ -37,7 +37,7 @@ static int markers_of(const struct grid *grid, int trace)
     return count;
 }
 
-static void each_of_ten_runs_has_its_digit_on_any_terminal(void **state)
+CHART_CASE(each_of_ten_runs_has_its_digit_on_any_terminal)
 {
     struct scene *scene = *state;
     for (int apart = 0; apart < 2; apart++)
@@ -56,7 +56,7 @@ static void each_of_ten_runs_has_its_digit_on_any_terminal(void **state)
     assert_int_equal(markers_of(&scene->grid, 4), 0);
 }
 
-static void the_range_of_several_runs_is_shaded_around_their_mean(void **state)
+CHART_CASE(the_range_of_several_runs_is_shaded_around_their_mean)
 {
     struct scene *scene = *state;
     struct grid *grid = &scene->grid;
@@ -80,7 +80,7 @@ static void the_range_of_several_runs_is_shaded_around_their_mean(void **state)
     assert_int_equal(shaded[70], 0);
 }
 
-static void an_axis_of_time_has_round_numbers_of_its_unit(void **state)
+CHART_CASE(an_axis_of_time_has_round_numbers_of_its_unit)
 {
     struct scene *scene = *state;
     char row[512];
@@ -96,10 +96,5 @@ static void an_axis_of_time_has_round_numbers_of_its_unit(void **state)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        TEST(each_of_ten_runs_has_its_digit_on_any_terminal),
-        TEST(the_range_of_several_runs_is_shaded_around_their_mean),
-        TEST(an_axis_of_time_has_round_numbers_of_its_unit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

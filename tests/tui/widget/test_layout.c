@@ -126,14 +126,4 @@ TEST_CASE(a_table_scrolls_no_further_than_it_must)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_of_a_run_never_overlaps_at_any_size),
-        cmocka_unit_test(each_size_of_screen_has_its_panels),
-        cmocka_unit_test(a_list_gets_rows_that_the_charts_can_spare),
-        cmocka_unit_test(a_table_drops_the_least_important_columns_and_keeps_what_just_fits),
-        cmocka_unit_test(a_table_scrolls_no_further_than_it_must),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

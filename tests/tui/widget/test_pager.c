@@ -113,12 +113,5 @@ TEST_CASE(a_line_without_end_costs_no_more_than_its_length)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_is_followed_until_the_user_scrolls_up),
-        cmocka_unit_test(long_lines_are_wrapped_and_scrolled_by_rows),
-        cmocka_unit_test(hostile_bytes_are_drawn_as_harmless_cells),
-        cmocka_unit_test(only_the_newest_part_of_a_long_text_is_kept),
-        cmocka_unit_test(a_line_without_end_costs_no_more_than_its_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

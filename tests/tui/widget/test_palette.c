@@ -1,7 +1,6 @@
 /* The colours of 256: their contrast with backgrounds, after WCAG 2, and that readers with a kind of colour
  * blindness (Machado, Oliveira and Fernandes, 2009) can tell apart what one chart or one column shows. */
 #include <math.h>
-#include <stdio.h>
 
 #include "tests/cmocka.h"
 #include "tui/widget/palette.h"
@@ -86,9 +85,8 @@ static struct linear colour_of(enum background background, enum style style)
                        background == BACKGROUND_LIGHT ? 0x000000 : 0xE0E0E0);
 }
 
-static void every_style_can_be_read_on_its_backgrounds(void **state)
+TEST_CASE(every_style_can_be_read_on_its_backgrounds)
 {
-    (void)state;
     static const int behind[BACKGROUND_COUNT][3] = {{0x000000, 0x1E1E1E, 0x282C34},
                                                     {0xFFFFFF, 0xFDF6E3, 0xF0F0F0}};
     for (int b = 0; b < BACKGROUND_COUNT; b++)
@@ -101,9 +99,8 @@ static void every_style_can_be_read_on_its_backgrounds(void **state)
             }
 }
 
-static void colour_blind_readers_tell_curves_and_states_apart(void **state)
+TEST_CASE(colour_blind_readers_tell_curves_and_states_apart)
 {
-    (void)state;
     static const enum style groups[3][4] = {{STYLE_TRAIN, STYLE_VAL, STYLE_BEST, STYLE_LR},
                                             {STYLE_GOOD, STYLE_WARN, STYLE_BAD, STYLE_COUNT},
                                             {STYLE_CURVE, STYLE_CURVE + 1, STYLE_CURVE + 2, STYLE_CURVE + 3}};
@@ -119,9 +116,8 @@ static void colour_blind_readers_tell_curves_and_states_apart(void **state)
 }
 
 /* Their markers differ, too. */
-static void ten_curves_have_ten_colours(void **state)
+TEST_CASE(ten_curves_have_ten_colours)
 {
-    (void)state;
     for (int b = 0; b < BACKGROUND_COUNT; b++)
         for (int i = 0; i < STYLE_CURVES; i++)
             for (int k = 0; k < i; k++) {
@@ -131,9 +127,8 @@ static void ten_curves_have_ten_colours(void **state)
             }
 }
 
-static void few_colours_are_used_where_there_are_few(void **state)
+TEST_CASE(few_colours_are_used_where_there_are_few)
 {
-    (void)state;
     for (int b = 0; b < BACKGROUND_COUNT; b++)
         for (int style = 0; style < STYLE_COUNT; style++) {
             short eight = palette_colour((enum background)b, 8, (enum style)style),
@@ -147,13 +142,4 @@ static void few_colours_are_used_where_there_are_few(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_style_can_be_read_on_its_backgrounds),
-        cmocka_unit_test(colour_blind_readers_tell_curves_and_states_apart),
-        cmocka_unit_test(ten_curves_have_ten_colours),
-        cmocka_unit_test(few_colours_are_used_where_there_are_few),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -65,7 +65,7 @@ static void assert_same(const struct grid *grid, struct rect area, const struct 
         }
 }
 
-static void lines_have_the_dots_of_a_naive_rasteriser(void **state)
+CHART_CASE(lines_have_the_dots_of_a_naive_rasteriser)
 {
     struct scene *scene = *state;
     struct grid *grid = &scene->grid;
@@ -152,7 +152,7 @@ static void naive_curve(struct naive *naive, const struct chart *chart, const st
     }
 }
 
-static void charts_have_the_dots_of_a_naive_rasteriser(void **state)
+CHART_CASE(charts_have_the_dots_of_a_naive_rasteriser)
 {
     struct scene *scene = *state;
     struct chart *chart = &scene->chart;
@@ -187,11 +187,4 @@ static void charts_have_the_dots_of_a_naive_rasteriser(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lines_have_the_dots_of_a_naive_rasteriser),
-        TEST(charts_have_the_dots_of_a_naive_rasteriser),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,7 +1,5 @@
 /* The curve of a search for a learning rate: what ends it, what it suggests, and its chart by rate. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/cmocka.h"
 #include "tests/tui/widget/cells.h"
@@ -101,13 +99,4 @@ TEST_CASE(the_chart_has_a_logarithmic_axis_of_rates)
     expect_drawn(&chart, " 1e-3 ");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_suggestion_is_the_rate_of_the_steepest_fall_or_a_tenth_of_the_lowest),
-        cmocka_unit_test(it_ends_where_the_average_is_back_above_the_beginning_or_a_loss_is_no_number),
-        cmocka_unit_test(losses_that_do_not_fall_suggest_nothing),
-        cmocka_unit_test(the_chart_has_a_logarithmic_axis_of_rates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -191,11 +191,5 @@ TEST_CASE(a_diverged_run_leaves_the_chart_and_the_others_stay_large)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_range_is_that_of_sorted_values),
-        cmocka_unit_test(spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest),
-        cmocka_unit_test(many_high_values_and_the_newest_are_no_outliers),
-        cmocka_unit_test(a_diverged_run_leaves_the_chart_and_the_others_stay_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }

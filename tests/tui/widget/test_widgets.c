@@ -502,33 +502,5 @@ TEST_CASE(wrapped_rows_are_counted_as_drawn)
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(glyph_set_follows_codeset_and_terminal),
-        cmocka_unit_test(broken_utf8_is_replaced_a_byte_at_a_time),
-        cmocka_unit_test(code_points_survive_a_round_trip),
-        cmocka_unit_test(text_is_clipped_and_ends_in_an_ellipsis),
-        cmocka_unit_test(double_width_characters_keep_their_halves_together),
-        cmocka_unit_test(ascii_grid_holds_only_ascii),
-        cmocka_unit_test(control_characters_never_reach_a_cell),
-        cmocka_unit_test(ticks_are_round_rising_and_inside),
-        cmocka_unit_test(ticks_are_even_and_read_as_they_are_at_all_scales),
-        cmocka_unit_test(tick_labels_are_short),
-        cmocka_unit_test(every_place_on_an_axis_has_a_value),
-        cmocka_unit_test(numbers_have_four_digits_and_say_what_is_not_finite),
-        cmocka_unit_test(gauge_is_full_only_at_one_and_empty_only_at_zero),
-        cmocka_unit_test(sparkline_shows_a_spike_of_one_step),
-        cmocka_unit_test(sparkline_of_a_noisy_falling_loss_falls),
-        cmocka_unit_test(sparkline_crosses_only_a_wholly_lost_cell_and_the_newest),
-        cmocka_unit_test(text_wraps_at_words_and_cuts_long_ones),
-        cmocka_unit_test(wrapping_advances_at_every_width),
-        cmocka_unit_test(input_edits_whole_characters),
-        cmocka_unit_test(sparkline_in_ascii_has_four_heights),
-        cmocka_unit_test(a_box_has_four_corners_and_a_title),
-        cmocka_unit_test(a_title_and_lines_take_rows_off_their_area),
-        cmocka_unit_test(an_input_is_edited_at_its_cursor),
-        cmocka_unit_test(facts_are_written_whole_or_not_at_all),
-        cmocka_unit_test(dashes_and_quotes_have_a_width_in_every_locale),
-        cmocka_unit_test(wrapped_rows_are_counted_as_drawn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(NULL, NULL);
 }
