@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ struct stream {
 
 struct process {
     pid_t pid;
+    int pidfd; /* can be read when it has ended */
     bool ended;
     int how; /* wait status once ended */
     struct stream out, err;
@@ -78,6 +80,7 @@ static void dispose(void *process)
     }
     if (p->out.fd >= 0) close(p->out.fd);
     if (p->err.fd >= 0) close(p->err.fd);
+    close(p->pidfd);
     free(p->out.text);
     free(p->err.text);
     free(p);
@@ -131,6 +134,8 @@ struct process *process_open(const struct process_options *options)
     close(out);
     close(err);
     if (problem) fail_msg("cannot start %s: %s", words[0], strerror(problem));
+    p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+    assert_true(p->pidfd >= 0);
     return kept(p, dispose);
 }
 
@@ -210,11 +215,13 @@ static bool read_piece(struct stream *s)
 }
 
 /* Reads only one piece of the child's output: once a condition holds, a child that writes on soon blocks on
- * its full pipe, so that it still runs and can be signalled. Waits a moment for the first byte. */
+ * its full pipe, so that it still runs and can be signalled. Waits a moment for the first byte, or
+ * the end. */
 static void pump(struct process *p)
 {
-    struct pollfd fds[2] = {{p->out.fd, POLLIN, 0}, {p->err.fd, POLLIN, 0}};
-    poll(fds, 2, 20);
+    struct pollfd fds[] = {
+        {p->out.fd, POLLIN, 0}, {p->err.fd, POLLIN, 0}, {p->ended ? -1 : p->pidfd, POLLIN, 0}};
+    poll(fds, 3, 20);
     read_piece(&p->out);
     read_piece(&p->err);
     if (p->ended || waitpid(p->pid, &p->how, WNOHANG) != p->pid) return;
