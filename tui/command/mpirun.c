@@ -39,7 +39,7 @@ static void set_environment(void)
         {"OMPI_MCA_hwloc_base_binding_policy", "none"},
         {"OMPI_MCA_orte_execute_quiet", "1"},
         {"OMPI_MCA_odls_base_sigkill_timeout", REPORTING},
-        {"OMPI_MCA_btl", "^tcp"},                                    /* all ranks are on this host */
+        {"OMPI_MCA_btl", "^tcp,ofi"}, /* all ranks are on this host; ofi sleeps for a second when it ends */
         {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}, /* 5 */
         {"PRTE_MCA_hwloc_default_binding_policy", "none"},
         {"PRTE_MCA_odls_base_sigkill_timeout", REPORTING},

@@ -87,7 +87,8 @@ pid_t stage_find_rank(const struct stage *s, int rank)
     return pid;
 }
 
-const char *const stage_mpirun_environment[] = {"OMPI_MCA_rmaps_base_oversubscribe=1",
+const char *const stage_mpirun_environment[] = {"OMPI_MCA_btl=^ofi", /* it sleeps for a second when it ends */
+                                                "OMPI_MCA_rmaps_base_oversubscribe=1",
                                                 "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
                                                 "OMPI_MCA_hwloc_base_binding_policy=none",
                                                 "PRTE_MCA_hwloc_default_binding_policy=none",
