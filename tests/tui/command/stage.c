@@ -98,8 +98,9 @@ const char *const stage_mpirun_environment[] = {"OMPI_MCA_btl=^ofi", /* it sleep
                                                 "PRTE_MCA_odls_base_sigkill_timeout=6",
                                                 NULL};
 
-static void open_in(const char *root, struct stage *s, const char *name)
+void stage_open(struct stage *s, const char *name)
 {
+    const char *root = getenv("ANNEAL_TEST_DIR");
     struct err err = {0};
     char text[1400];
     assert_non_null(root);
@@ -122,30 +123,6 @@ static void open_in(const char *root, struct stage *s, const char *name)
                      "[sample]\nevery = 20\nmax_tokens = 8\nearly = false\n",
                      s->corpus);
     stage_write(s->config, text, (size_t)n);
-}
-
-void stage_open(struct stage *s, const char *name)
-{
-    open_in(getenv("ANNEAL_TEST_DIR"), s, name);
-}
-
-int stage_setup_in_memory(void **state)
-{
-    static struct stage stage;
-    char folder[] = "/dev/shm/anneal-test-XXXXXX";
-    if (!mkdtemp(folder)) return stage_setup(state);
-    open_in(folder, &stage, "stage");
-    *state = &stage;
-    return 0;
-}
-
-int stage_remove(void **state)
-{
-    char folder[sizeof((struct stage *)*state)->folder];
-    snprintf(folder, sizeof folder, "%s", ((struct stage *)*state)->folder);
-    kept_teardown(state);
-    *strrchr(folder, '/') = '\0';
-    return strncmp(folder, "/dev/shm/", 9) == 0 && file_remove_tree(folder, NULL);
 }
 
 int stage_setup(void **state)

@@ -28,11 +28,6 @@ struct stage {
 /* With a setup of its own, which calls stage_setup and may leave more than the stage in *state. */
 #define STAGE_CASE_SETUP(name, setup, parameter) TEST_CASE_ON(name, setup, kept_teardown, parameter)
 int stage_setup(void **state);
-/* On a stage in memory (/dev/shm, where there is one), for a test whose many syncs would wait for a disk. */
-#define STAGE_CASE_IN_MEMORY(name, parameter)                                                                \
-    TEST_CASE_ON(name, stage_setup_in_memory, stage_remove, parameter)
-int stage_setup_in_memory(void **state);
-int stage_remove(void **state);
 /* The entry of a test of such a stage in a list of cmocka's. */
 #define STAGE_TEST(test)                                                                                     \
     cmocka_unit_test_prestate_setup_teardown(test, stage_setup, kept_teardown, (void *)(uintptr_t) #test)

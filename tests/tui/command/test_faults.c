@@ -257,10 +257,6 @@ static void every_allocation(void **state)
 
 /* ---- the shares ---- */
 
-#define SHARE(test)                                                                                          \
-    cmocka_unit_test_prestate_setup_teardown(test, stage_setup_in_memory, stage_remove,                      \
-                                             (void *)(uintptr_t) #test)
-
 static void share_out(const char *test)
 {
     struct process *shares[SHARES];
@@ -293,7 +289,7 @@ TEST_CASE(an_allocation_that_fails_ends_in_a_sentence_and_a_run_that_goes_on)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest calls[] = {SHARE(every_call)}, memory[] = {SHARE(every_allocation)};
+    const struct CMUnitTest calls[] = {STAGE_TEST(every_call)}, memory[] = {STAGE_TEST(every_allocation)};
     if (argc > 1 && strcmp(argv[1], "calls") == 0) return cmocka_run_group_tests(calls, NULL, NULL);
     if (argc > 1) return cmocka_run_group_tests(memory, NULL, NULL);
     return TEST_RUN(NULL, NULL);

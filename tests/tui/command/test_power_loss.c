@@ -210,7 +210,7 @@ static void end(struct night *night)
     free(night->whole.steps);
 }
 
-STAGE_CASE_IN_MEMORY(a_power_cut_at_any_point_of_training_loses_nothing_that_was_said, const struct stage *s)
+STAGE_CASE(a_power_cut_at_any_point_of_training_loses_nothing_that_was_said, const struct stage *s)
 {
     char root[600];
     struct night night = {0};
@@ -253,7 +253,7 @@ static void kill_it_there(struct night *night, const char *to)
     kept_release();
 }
 
-STAGE_CASE_IN_MEMORY(a_power_cut_loses_no_record_that_waited_for_a_locked_database, const struct stage *s)
+STAGE_CASE(a_power_cut_loses_no_record_that_waited_for_a_locked_database, const struct stage *s)
 {
     char root[600], killed[600];
     struct night night = {0};
