@@ -156,13 +156,23 @@ void fill_five_hundred(const char *name, char *home, size_t size)
              &run);
 }
 
-void fill_quiet(struct fill_quiet *quiet, const char *name)
+static void quiet_close(void *kept_quiet)
+{
+    struct fill_quiet *quiet = kept_quiet;
+    run_lock_release(&quiet->lock);
+    store_close(quiet->store);
+    free(quiet);
+}
+
+struct fill_quiet *fill_quiet(const char *name)
 {
     static const struct fill ended = {
         .name = "mortal", .steps = 20, .total_steps = 200, .spike_step = -1, .status = RUN_FINISHED};
+    struct fill_quiet *quiet = calloc(1, sizeof *quiet);
     struct fill_run run;
     struct err err = {0};
     char sql[256];
+    assert_non_null(quiet);
     store_fixture_home(name, quiet->home, sizeof quiet->home);
     fill_run(quiet->home, &ended, &run);
     quiet->now = (double)(int64_t)clock_wall();
@@ -171,6 +181,7 @@ void fill_quiet(struct fill_quiet *quiet, const char *name)
     store_fixture_sql(quiet->home, sql);
     quiet->store = store_fixture_open(quiet->home);
     assert_int_equal(run_lock_acquire(quiet->store, run.id, &quiet->lock, &err), STATUS_OK);
+    return kept(quiet, quiet_close);
 }
 
 void fill_thirty(const char *name, char *home, size_t size)

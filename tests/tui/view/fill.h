@@ -48,8 +48,9 @@ struct fill_quiet {
     double now; /* also its heartbeat */
 };
 
-/* A fresh home named `name`, and in it "mortal", 20 of 200 steps, which runs until its lock is released. */
-void fill_quiet(struct fill_quiet *quiet, const char *name);
+/* A fresh home named `name`, and in it "mortal", 20 of 200 steps, which runs until its lock is released, at
+ * the latest when what is kept is. */
+struct fill_quiet *fill_quiet(const char *name);
 
 double fill_loss(int64_t step); /* the curve */
 

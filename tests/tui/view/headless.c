@@ -19,6 +19,11 @@ struct workbench *headless_open(const char *home, const char *run_id)
     return headless_open_with(home, run_id, NULL);
 }
 
+static void close_kept(void *workbench)
+{
+    workbench_close(workbench);
+}
+
 struct workbench *headless_open_with(const char *home, const char *run_id, const char *greeting)
 {
     struct workbench_options options = {.home = home,
@@ -34,7 +39,13 @@ struct workbench *headless_open_with(const char *home, const char *run_id, const
     struct workbench *workbench;
     struct err err = {0};
     if (workbench_open(&options, &workbench, &err)) fail_msg("%s", err.text);
-    return workbench;
+    return kept(workbench, close_kept);
+}
+
+void headless_close(struct workbench *workbench)
+{
+    kept_forget(workbench);
+    workbench_close(workbench);
 }
 
 void headless_press(struct workbench *workbench, uint32_t code, int times)

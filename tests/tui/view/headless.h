@@ -9,9 +9,11 @@
 enum { HEADLESS_FIELDS = 4 };
 extern const struct form_field headless_fields[HEADLESS_FIELDS];
 
-/* On the run `run_id`; NULL: on the list. Close it with workbench_close. */
+/* On the run `run_id`; NULL: on the list. It is kept (kept.h). */
 struct workbench *headless_open(const char *home, const char *run_id);
 struct workbench *headless_open_with(const char *home, const char *run_id, const char *greeting);
+/* Closes it before the end of the test. */
+void headless_close(struct workbench *workbench);
 void headless_press(struct workbench *workbench, uint32_t code, int times);
 /* Each byte of `text` as a key. */
 void headless_type(struct workbench *workbench, const char *text);

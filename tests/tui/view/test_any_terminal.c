@@ -176,13 +176,12 @@ TEST_CASE(a_notice_is_bytes_without_surprises)
 
 TEST_CASE(a_run_that_ends_waits_or_diverges_is_told_once)
 {
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-notice");
-    struct workbench *workbench = headless_open(quiet.home, NULL);
-    store_fixture_sql(quiet.home, "update runs set status = 'paused'");
-    workbench_tick(workbench, quiet.now + 1);
+    struct fill_quiet *quiet = fill_quiet("quiet-notice");
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    store_fixture_sql(quiet->home, "update runs set status = 'paused'");
+    workbench_tick(workbench, quiet->now + 1);
     assert_string_equal(workbench->notice, ""); /* off, as at first */
-    store_fixture_sql(quiet.home, "update runs set status = 'running'");
+    store_fixture_sql(quiet->home, "update runs set status = 'running'");
     headless_type(workbench, ":notify bell\r");
     static const struct {
         const char *sql, *notice;
@@ -197,40 +196,36 @@ TEST_CASE(a_run_that_ends_waits_or_diverges_is_told_once)
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         workbench->notice[0] = '\0';
-        store_fixture_sql(quiet.home, steps[i].sql);
-        workbench_tick(workbench, quiet.now + 2 + (double)i);
+        store_fixture_sql(quiet->home, steps[i].sql);
+        workbench_tick(workbench, quiet->now + 2 + (double)i);
         assert_string_equal(workbench->notice, steps[i].notice);
     }
-    store_fixture_sql(quiet.home, "update runs set status = 'running', final_loss = 1, nan = 0");
-    workbench_tick(workbench, quiet.now + 20);
-    run_lock_release(&quiet.lock); /* it dies, without a commit */
-    workbench_tick(workbench, quiet.now + 21);
+    store_fixture_sql(quiet->home, "update runs set status = 'running', final_loss = 1, nan = 0");
+    workbench_tick(workbench, quiet->now + 20);
+    run_lock_release(&quiet->lock); /* it dies, without a commit */
+    workbench_tick(workbench, quiet->now + 21);
     assert_string_equal(workbench->notice, "mortal: crashed");
-    workbench_close(workbench);
-    store_close(quiet.store);
 }
 
 TEST_CASE(the_terminal_gets_the_notice_in_its_way)
 {
     static const char *const terms[] = {"xterm-256color", "linux"};
     for (size_t i = 0; i < 2; i++) {
-        struct fill_quiet quiet;
         char environment[1100];
-        fill_quiet(&quiet, i ? "notice-linux" : "notice-xterm");
-        snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", quiet.home);
+        struct fill_quiet *quiet = fill_quiet(i ? "notice-linux" : "notice-xterm");
+        snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", quiet->home);
         struct pty *pty = terminal_open(environment, 24, 80, terms[i], NULL, NULL);
         pty_wait_text(pty, "running");
         pty_send(pty, ":notify osc9\r");
         pty_wait_text(pty, "notify: osc9");
         assert_null(strchr(pty_raw(pty), '\a'));
-        run_lock_release(&quiet.lock);
+        run_lock_release(&quiet->lock);
         pty_wait_text(pty, "crashed");
         pty_send(pty, "?");
         pty_wait_text(pty, "List of runs"); /* drawn after the notice */
         const char *notice = strstr(pty_raw(pty), "\033]9;anneal: mortal: crashed\a");
         assert_true(i == 0 ? notice != NULL : !notice && strchr(pty_raw(pty), '\a'));
         pty_close(pty);
-        store_close(quiet.store);
     }
 }
 
@@ -268,7 +263,6 @@ TEST_CASE(a_paste_without_an_end_does_not_last)
     workbench_tick(workbench, workbench->now + 4);
     headless_type(workbench, "?");
     headless_expect(workbench, 80, 24, 80, "List of runs");
-    workbench_close(workbench);
 }
 
 int main(void)

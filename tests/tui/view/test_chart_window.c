@@ -82,7 +82,7 @@ TEST_CASE(after_a_zoom_the_newest_step_is_followed_again)
         assert_true(curve_reaches_the_end(workbench));
     }
     assert_string_equal(axis_of(workbench), "750 760 770 780 790 800");
-    workbench_close(workbench);
+    headless_close(workbench);
     fill_end(&run, RUN_FINISHED, "");
 }
 
@@ -111,7 +111,6 @@ TEST_CASE(a_zoom_halves_and_doubles_around_the_cursor)
     workbench_key(workbench, K_HOME);
     headless_type(workbench, "++"); /* at the start there is nothing before */
     assert_string_equal(axis_of(workbench), "0 20 40 60 80 100 120");
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_cursor_moves_by_columns_and_takes_the_window_with_it)
@@ -157,7 +156,6 @@ TEST_CASE(the_cursor_moves_by_columns_and_takes_the_window_with_it)
     headless_type(workbench, "n"); /* and to the one at the end, where the window follows */
     headless_expect(workbench, 80, 24, 80, "loss @480");
     assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_zoomed_window_moves_between_the_first_step_and_the_newest)
@@ -178,7 +176,6 @@ TEST_CASE(a_zoomed_window_moves_between_the_first_step_and_the_newest)
     assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
     for (int i = 0; i < 20; i++) headless_type(workbench, "H");
     assert_string_equal(axis_of(workbench), "0 10 20 30 40 50 60");
-    workbench_close(workbench);
 }
 
 TEST_CASE(charts_begin_at_the_first_recorded_step)
@@ -201,7 +198,6 @@ TEST_CASE(charts_begin_at_the_first_recorded_step)
     headless_expect(workbench, 80, 24, 80, "loss @1000");
     headless_type(workbench, "+"); /* around the cursor, but not before the first step */
     assert_string_equal(axis_of(workbench), "1000 1010 1020 1030 1040");
-    workbench_close(workbench);
 }
 
 /* The cells of a style that hold dots, in columns from..to. */
@@ -246,7 +242,6 @@ TEST_CASE(a_fork_shows_the_steps_of_its_parent_dimmed)
     assert_true(dots_of(workbench, STYLE_DIM, 0, fork_x - 2) > 20);
     assert_true(dots_of(workbench, STYLE_TRAIN, fork_x + 2, 80) > 20);
     assert_int_equal(dots_of(workbench, STYLE_DIM, fork_x + 2, 80), 0);
-    workbench_close(workbench);
 }
 
 /* --- what is read for the charts --- */
@@ -315,7 +310,6 @@ TEST_CASE(a_window_is_read_as_finely_as_it_needs)
     workbench_key(workbench, K_LEFT);
     snprintf(row, sizeof row, "loss @19998 ━ train %.3f", fill_loss(19998));
     headless_expect(workbench, 80, 24, 80, row); /* exactly that step's */
-    workbench_close(workbench);
 }
 
 int main(void)

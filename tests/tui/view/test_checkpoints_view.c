@@ -319,39 +319,36 @@ TEST_CASE(paths_of_the_store_that_leave_the_run_are_not_listed)
     run_lock_release(&lock);
     headless_type(workbench, "CDyq");
     assert_false(file_exists(path));
-    workbench_close(workbench);
+    headless_close(workbench);
     store_close(store);
 }
 
 TEST_CASE(checkpoints_of_a_run_that_trains_stay)
 {
-    struct fill_quiet quiet;
     char folder[1200], path[1300], other[1300];
     struct err err = {0};
     struct run_info run;
-    fill_quiet(&quiet, "quiet-checkpoints");
-    assert_int_equal(run_find(quiet.store, "mortal", &run, &err), STATUS_OK);
-    run_folder(quiet.store, run.id, folder, sizeof folder);
+    struct fill_quiet *quiet = fill_quiet("quiet-checkpoints");
+    assert_int_equal(run_find(quiet->store, "mortal", &run, &err), STATUS_OK);
+    run_folder(quiet->store, run.id, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/checkpoints/step-3", folder);
     assert_int_equal(file_make_folders(path, &err), STATUS_OK);
     snprintf(other, sizeof other, "%s/checkpoints/step-2", folder);
     assert_int_equal(file_make_folders(other, &err), STATUS_OK);
-    store_fixture_sql(quiet.home,
+    store_fixture_sql(quiet->home,
                       "insert into checkpoints(run_id, segment, step, kind, wall_time, path, bytes)"
                       " select id, 1, 2, 'last', 0, 'checkpoints/step-2', 9 from runs;"
                       "insert into checkpoints(run_id, segment, step, kind, wall_time, path, bytes)"
                       " select id, 1, 3, 'last', 0, 'checkpoints/step-3', 9 from runs");
-    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
     headless_type(workbench, "CD");
     headless_expect(workbench, 80, 24, 80, "mortal is training: stop it before deleting");
-    assert_int_equal(run_delete_checkpoint(quiet.store, run.id, 3, &err), STATUS_BUSY);
+    assert_int_equal(run_delete_checkpoint(quiet->store, run.id, 3, &err), STATUS_BUSY);
     workbench_mouse(workbench, K_CLICK, &(struct pointer){5, 5, 0}); /* the second row */
     headless_type(workbench, "W");
     headless_expect(workbench, 120, 40, 44, "checkpoint 2");
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(file_exists(path));
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
 }
 
 int main(void)

@@ -113,7 +113,6 @@ TEST_CASE(a_command_does_as_its_key_does)
     headless_press(workbench, K_ESCAPE, 1);
     headless_type(workbench, ":q\r");
     assert_true(workbench->left);
-    workbench_close(workbench);
 }
 
 TEST_CASE(what_no_command_is_can_be_typed_on)
@@ -142,7 +141,6 @@ TEST_CASE(what_no_command_is_can_be_typed_on)
     headless_press(workbench, K_BACKSPACE, 1); /* of an empty line it goes back */
     headless_type(workbench, "j");
     headless_expect_selected(workbench, "run-03");
-    workbench_close(workbench);
 }
 
 /* The first bytes of é and è are equal, and so are three of the four of the two faces. */
@@ -165,12 +163,11 @@ TEST_CASE(what_names_share_ends_with_a_whole_character)
 
 TEST_CASE(the_learning_rate_takes_a_factor)
 {
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-factor");
-    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    struct fill_quiet *quiet = fill_quiet("quiet-factor");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
     headless_type(workbench, ":lr 0.3\r");
     headless_expect(workbench, 80, 24, 80, "multiply its scheduled learning rate by 0.3;");
-    assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 0.3);
+    assert_true(store_fixture_number(quiet->home, "select max(argument) from orders") == 0.3);
     static const char *const wrong[] = {"x", "-1", "nan", "inf", "1 2", "1e999", "1e9", "1000.1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         headless_type(workbench, "*");
@@ -183,10 +180,7 @@ TEST_CASE(the_learning_rate_takes_a_factor)
     headless_type(workbench, ">n<");
     headless_expect(workbench, 80, 24, 80, "Halve the learning rate of mortal from its next step on?");
     headless_type(workbench, "q"); /* a no */
-    assert_true(store_fixture_number(quiet.home, "select count(*) from orders") == 1);
-    workbench_close(workbench);
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
+    assert_true(store_fixture_number(quiet->home, "select count(*) from orders") == 1);
 }
 
 TEST_CASE(a_form_has_commands_though_letters_are_text)
@@ -199,7 +193,6 @@ TEST_CASE(a_form_has_commands_though_letters_are_text)
     headless_press(workbench, K_F2, 1);
     headless_type(workbench, "back\r");
     headless_expect(workbench, 80, 24, 80, "30 runs");
-    workbench_close(workbench);
 }
 
 int main(void)

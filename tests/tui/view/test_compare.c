@@ -64,7 +64,6 @@ TEST_CASE(marked_runs_are_compared_and_others_not)
     headless_expect(workbench, 80, 24, 80, "compare 2 runs");
     headless_type(workbench, "q");
     headless_expect(workbench, 80, 24, 80, "4 runs, 0 training");
-    workbench_close(workbench);
 }
 
 TEST_CASE(only_what_differs_is_listed_with_outcomes_and_deltas)
@@ -82,7 +81,6 @@ TEST_CASE(only_what_differs_is_listed_with_outcomes_and_deltas)
     headless_expect(workbench, 80, 24, 80, "wall time");
     for (int i = 0; i < 30; i++) headless_type(workbench, "<");
     headless_expect(workbench, 80, 24, 80, "batch_size");
-    workbench_close(workbench);
 }
 
 /* The words below the plot: the ticks of the axis. */
@@ -115,12 +113,11 @@ TEST_CASE(any_axis_has_its_own_ticks)
     }
     headless_expect(workbench, 80, 24, 80, titles[0]);
     headless_type(workbench, "x");
-    workbench_close(workbench);
+    headless_close(workbench);
     workbench = open_comparison(home); /* and is remembered */
     headless_expect(workbench, 80, 24, 80, titles[1]);
     headless_type(workbench, "l"); /* the cursor begins at the left */
     headless_expect(workbench, 80, 24, 80, "@4096");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_target_tells_when_and_after_how_many_tokens)
@@ -137,7 +134,6 @@ TEST_CASE(a_target_tells_when_and_after_how_many_tokens)
     headless_expect(workbench, 80, 24, 80, "much is not a number");
     headless_type(workbench, "t\025\r");
     headless_expect_not(workbench, 200, 40, "time to");
-    workbench_close(workbench);
 }
 
 TEST_CASE(runs_of_other_seeds_fold_into_one_curve_with_a_band)
@@ -162,7 +158,6 @@ TEST_CASE(runs_of_other_seeds_fold_into_one_curve_with_a_band)
     headless_expect(workbench, 120, 30, 120, ", n 1)"); /* the others had ended before */
     headless_type(workbench, "xxxf");
     headless_expect(workbench, 120, 30, 120, "3✓ base-s3");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_curve_is_read_at_the_cursor_or_at_its_end)
@@ -187,7 +182,6 @@ TEST_CASE(only_values_of_each_step_are_smoothed)
     workbench_key(workbench, '\t');
     headless_expect(workbench, 80, 24, 80, "validation loss by step ");
     headless_expect_not(workbench, 80, 24, "ema");
-    workbench_close(workbench);
 }
 
 TEST_CASE(zooming_and_panning_keep_inside_the_runs)
@@ -212,11 +206,10 @@ TEST_CASE(zooming_and_panning_keep_inside_the_runs)
     headless_expect(workbench, 80, 24, 80, "compare 4 runs @14");
     headless_type(workbench, "o");
     headless_expect(workbench, 80, 24, 80, "the charts show all values");
-    workbench_close(workbench);
+    headless_close(workbench);
     workbench = open_comparison(home); /* and that is remembered */
     headless_type(workbench, "o");
     headless_expect(workbench, 80, 24, 80, "rare outliers are marked");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_live_run_grows_in_the_comparison)
@@ -241,7 +234,6 @@ TEST_CASE(a_live_run_grows_in_the_comparison)
     workbench_tick(workbench, run.start + 2);
     assert_string_equal(axis_of(workbench, 80, 24, 5), "2.5M 3.0M 3.5M 4.0M");
     fill_end(&run, RUN_FINISHED, "");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_diverged_run_does_not_flatten_the_others)
@@ -256,7 +248,6 @@ TEST_CASE(a_diverged_run_does_not_flatten_the_others)
     headless_type(workbench, "o");
     headless_expect(workbench, 160, 40, 160, "M┤");
     headless_expect_not(workbench, 160, 40, "above ↑");
-    workbench_close(workbench);
 }
 
 /* ---- hostile data ---- */
@@ -327,7 +318,6 @@ TEST_CASE(what_could_not_be_read_is_read_at_the_next_tick)
     store_fixture_sql(home, "alter table hidden rename to evals");
     workbench_tick(workbench, workbench->now + 1);
     headless_expect_row(workbench, 200, 40, "4✓ wide", " 1.234 ");
-    workbench_close(workbench);
 }
 
 TEST_CASE(hostile_data_fits_any_size_over_any_axis)
@@ -353,7 +343,6 @@ TEST_CASE(hostile_data_fits_any_size_over_any_axis)
         }
         headless_type(workbench, "f");
     }
-    workbench_close(workbench);
 }
 
 int main(void)

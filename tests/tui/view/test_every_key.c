@@ -266,7 +266,7 @@ TEST_CASE(no_key_draws_what_a_terminal_cannot_show)
                 press(workbench, v, k, where);
                 if (after[v][k] || top(workbench) != views[v].ops) go(workbench, v, run);
             }
-            workbench_close(workbench);
+            headless_close(workbench);
         }
     }
 }

@@ -36,7 +36,6 @@ TEST_CASE(runs_of_other_seeds_are_one_row_of_means)
     headless_expect_row(workbench, 80, 24, "base ×2", " 1.500 ");
     headless_type(workbench, "\033f");
     headless_expect(workbench, 80, 40, 80, "each run has a row of its own", "base-s2");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_row_of_several_is_marked_opened_and_changed_as_a_whole)
@@ -65,7 +64,7 @@ TEST_CASE(a_row_of_several_is_marked_opened_and_changed_as_a_whole)
     headless_expect(workbench, 80, 24, 80, "27 runs, 0 training");
     headless_type(workbench, "u");
     headless_expect(workbench, 80, 24, 80, "base ×3");
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
 }
 
@@ -85,7 +84,6 @@ TEST_CASE(runs_of_a_sweep_are_one_row_with_the_best_of_them)
     headless_press(workbench, 'g', 1);
     headless_type(workbench, "\r");
     headless_expect(workbench, 80, 24, 80, "Sweep grid 3 runs, the best first");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_run_in_the_place_of_another_has_its_own_group)
@@ -97,7 +95,6 @@ TEST_CASE(a_run_in_the_place_of_another_has_its_own_group)
                             "update runs set id = 'id-99', name = 'newcomer' where id = 'id-02'");
     workbench_tick(workbench, workbench->now + 2);
     headless_expect(workbench, 80, 40, 80, "base ×2", "newcomer");
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_user_names_the_keys_that_may_differ)
@@ -110,10 +107,9 @@ TEST_CASE(the_user_names_the_keys_that_may_differ)
     headless_expect(workbench, 80, 24, 80, "did you mean \"train.batch_size\"?");
     headless_type(workbench, "F\025train.seed train.batch_size\r");
     headless_expect(workbench, 80, 24, 80, "×30");
-    workbench_close(workbench);
+    headless_close(workbench);
     workbench = headless_open(home, NULL); /* remembered */
     headless_expect(workbench, 80, 24, 80, "×30");
-    workbench_close(workbench);
 }
 
 TEST_CASE(folded_rows_fit_every_size)
@@ -133,7 +129,6 @@ TEST_CASE(folded_rows_fit_every_size)
             grid_release(&grid);
             assert_non_null(headless_row_with(workbench, w, h, "×3"));
         }
-    workbench_close(workbench);
 }
 
 int main(void)

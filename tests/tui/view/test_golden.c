@@ -85,7 +85,7 @@ static void expect_picture(const struct picture *picture)
     expect_grid(&grid, picture->name, false);
     expect_grid(&grid, picture->name, true);
     grid_release(&grid);
-    workbench_close(workbench);
+    headless_close(workbench);
 }
 
 TEST_CASE(the_list_of_runs)

@@ -45,7 +45,6 @@ TEST_CASE(more_runs_than_rows_scroll_with_the_selection)
         headless_press(workbench, moves[i].key, moves[i].times);
         expect_page(workbench, moves[i].first, moves[i].selected);
     }
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_page_stays_full_when_runs_go_or_rows_come)
@@ -66,7 +65,6 @@ TEST_CASE(a_page_stays_full_when_runs_go_or_rows_come)
     workbench_tick(workbench, clock_wall());
     assert_int_equal(headless_selected_row(workbench, 60, 10), 4);
     headless_expect(workbench, 60, 10, 60, "3 runs, 0 training");
-    workbench_close(workbench);
 }
 
 /* The names of the list from above, parted by spaces: those that begin with "s-". */
@@ -135,7 +133,6 @@ TEST_CASE(runs_sort_by_every_column_and_what_is_absent_comes_last)
     headless_expect(workbench, 80, 24, 80, "sort by status,-loss,nothing"); /* to be typed on */
     headless_press(workbench, K_ESCAPE, 1);
     headless_expect(workbench, 80, 24, 80, "by status,-loss");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_filter_takes_every_letter_and_all_of_its_words)
@@ -177,7 +174,6 @@ TEST_CASE(a_filter_takes_every_letter_and_all_of_its_words)
     headless_press(workbench, K_BACKSPACE, 2); /* beyond the first letter: no filter */
     headless_type(workbench, "q");
     assert_true(workbench->left);
-    workbench_close(workbench);
 }
 
 /* The cells of the small curve of the run in the first row, at 200 columns. */
@@ -215,7 +211,6 @@ TEST_CASE(the_small_curve_of_a_living_run_moves)
     assert_string_equal(strstr(after, "█"), "█");
     assert_string_equal(strstr(before, "█"), before); /* before it the first step was the highest */
     fill_end(&run, RUN_FINISHED, "");
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_list_shows_a_death_while_nothing_is_written)
@@ -247,7 +242,7 @@ TEST_CASE(the_list_shows_a_death_while_nothing_is_written)
     assert_false(workbench->dirty);
     workbench_tick(workbench, (double)((int64_t)now / 60 * 60 + 120)); /* but the ages of a new minute */
     assert_true(workbench->dirty);
-    workbench_close(workbench);
+    headless_close(workbench);
     store_close(store);
 }
 
@@ -287,7 +282,7 @@ TEST_CASE(a_run_is_deleted_only_after_yes)
     headless_expect(workbench, 80, 24, 80, "run-03 is not training (status: finished)");
     struct err err = {0};
     assert_int_equal(workbench_finish(workbench, &err), 0);
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs where name = 'run-02'") == 0);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
     fill_end(&run, RUN_STOPPED, "");
@@ -308,7 +303,7 @@ TEST_CASE(a_run_that_trains_again_is_not_deleted_and_the_reason_is_told)
     assert_int_equal(run_lock_acquire(store, "id-00", &lock, &err), STATUS_OK);
     assert_int_equal(workbench_finish(workbench, &err), 1);
     assert_non_null(strstr(err.text, "id-00"));
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 29);
     run_lock_release(&lock);
     store_close(store);
@@ -325,7 +320,7 @@ TEST_CASE(a_run_that_has_trained_since_its_deletion_stays)
     assert_int_equal(workbench_finish(workbench, &err), 1);
     assert_non_null(strstr(err.text, "has trained since you deleted it"));
     assert_true(workbench->removed == 0);
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
 }
 
@@ -346,7 +341,6 @@ TEST_CASE(a_run_that_trained_before_its_own_deletion_goes)
     headless_type(workbench, "Dy");
     assert_int_equal(workbench_finish(workbench, &err), 0);
     assert_int_equal(workbench->removed, 2);
-    workbench_close(workbench);
 }
 
 TEST_CASE(nothing_is_deleted_when_the_terminal_goes)
@@ -360,7 +354,7 @@ TEST_CASE(nothing_is_deleted_when_the_terminal_goes)
         workbench->abandoned = abandoned;
         assert_int_equal(workbench_finish(workbench, &err), 0);
         assert_true(workbench->removed == (abandoned ? 0 : 1));
-        workbench_close(workbench);
+        headless_close(workbench);
         assert_true(store_fixture_number(home, "select count(*) from runs") == (abandoned ? 30 : 29));
     }
 }
@@ -381,13 +375,13 @@ TEST_CASE(an_empty_store_teaches_how_to_begin)
     }
     headless_type(workbench, "q");
     assert_true(workbench->left);
-    workbench_close(workbench);
 }
 
 static int unmount(void **state)
 {
     char view[1024];
     (void)state;
+    kept_release();
     snprintf(view, sizeof view, "%s/read-only", getenv("ANNEAL_TEST_DIR"));
     umount2(view, MNT_DETACH);
     return 0;
@@ -421,7 +415,7 @@ TEST_CASE_WITH(where_nothing_can_be_written_keys_say_how_to_continue, NULL, unmo
     headless_expect(workbench, 100, 24, 100, advice);
     headless_press(workbench, K_UP, 1);
     headless_expect(workbench, 100, 24, 100, "2 runs, 1 training");
-    workbench_close(workbench);
+    headless_close(workbench);
     umount2(view, MNT_DETACH);
     fill_end(&run, RUN_STOPPED, "");
 }
@@ -449,7 +443,6 @@ TEST_CASE(runs_of_one_name_are_distinguished)
     for (size_t w = 0; w < 3; w++)
         for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
             headless_expect(workbench, widths[w], 24, widths[w], tags[i]);
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_cells_of_a_row_say_what_is_known)
@@ -475,7 +468,6 @@ TEST_CASE(the_cells_of_a_row_say_what_is_known)
     assert_non_null(row);
     assert_non_null(strstr(row, " 4.500 "));
     assert_null(strstr(row, "@1250"));
-    workbench_close(workbench);
 }
 
 int main(void)

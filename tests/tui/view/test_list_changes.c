@@ -51,7 +51,7 @@ TEST_CASE(marked_runs_are_changed_together)
     headless_expect(workbench, 80, 24, 80, "30 marked");
     headless_type(workbench, "a");
     headless_expect_not(workbench, 80, 24, "marked");
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
     workbench = headless_open(home, NULL);
     headless_type(workbench, "Dy");
@@ -60,7 +60,6 @@ TEST_CASE(marked_runs_are_changed_together)
     headless_expect(workbench, 80, 24, 80, "0 runs, 0 training");
     headless_type(workbench, "u");
     headless_expect(workbench, 80, 24, 80, "no run was deleted");
-    workbench_close(workbench);
 }
 
 TEST_CASE(names_and_notes_are_changed_in_place)
@@ -87,7 +86,6 @@ TEST_CASE(names_and_notes_are_changed_in_place)
     headless_type(workbench, "Nto be looked at\r");
     headless_type(workbench, "/looked\r");
     headless_expect(workbench, 80, 24, 80, "1 matches");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_filter_that_is_not_understood_is_underlined_and_told)
@@ -124,7 +122,6 @@ TEST_CASE(a_filter_that_is_not_understood_is_underlined_and_told)
     headless_expect(workbench, 120, 24, 120, "/not progress>1 or step");
     headless_type(workbench, "s=10");
     headless_expect(workbench, 120, 24, 120, "30 match");
-    workbench_close(workbench);
 }
 
 TEST_CASE(columns_order_and_filter_are_remembered)
@@ -146,7 +143,7 @@ TEST_CASE(columns_order_and_filter_are_remembered)
     headless_type(workbench, " hhhhhhhhhq"); /* shown, and moved before all others but one */
     headless_expect(workbench, 120, 24, 120, "status learning_rate name", "0.125");
     headless_type(workbench, "/run-0\roo");
-    workbench_close(workbench);
+    headless_close(workbench);
     workbench = headless_open(home, NULL);
     headless_expect(workbench, 120, 24, 120, "status learning_rate name",
                     "/run-0 10 match by train.learning_rate");
@@ -161,7 +158,7 @@ TEST_CASE(columns_order_and_filter_are_remembered)
     headless_press(workbench, K_ESCAPE, 1);
     headless_type(workbench, "q");
     headless_expect_not(workbench, 120, 24, "learning_rate name");
-    workbench_close(workbench);
+    headless_close(workbench);
     file = fopen(path, "r");
     assert_non_null(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
@@ -185,7 +182,6 @@ TEST_CASE(one_column_always_stays)
     headless_press(workbench, K_CTRL('u'), 1);
     headless_type(workbench, "q");
     headless_expect_row(workbench, 80, 24, "run-00", "finished");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_list_whose_runs_are_all_hidden_says_how_to_see_them)
@@ -208,7 +204,7 @@ TEST_CASE(a_list_whose_runs_are_all_hidden_says_how_to_see_them)
     headless_type(workbench, "u");
     headless_expect(workbench, 80, 24, 80, "30 runs brought back");
     assert_int_equal(workbench_finish(workbench, &err), 0);
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
 }
 
@@ -225,7 +221,6 @@ TEST_CASE(a_run_without_a_model_or_a_configuration_begins_no_other)
     headless_expect(
         workbench, 160, 24, 160,
         "run-01 is a search for a learning rate: its settings train no model (begin with another run)");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_column_shows_what_runs_take_on_disk)
@@ -243,7 +238,6 @@ TEST_CASE(a_column_shows_what_runs_take_on_disk)
     headless_expect(workbench, 80, 24, 80, "disk bytes");
     headless_type(workbench, " hhhhhhhhhq"); /* shown, and moved before all others but one */
     headless_expect_row(workbench, 120, 24, "run-03", " 1.0 MiB ");
-    workbench_close(workbench);
 }
 
 TEST_CASE(hostile_names_stay_in_their_cells)
@@ -281,7 +275,6 @@ TEST_CASE(hostile_names_stay_in_their_cells)
     }
     headless_type(workbench, "/日本\r");
     headless_expect(workbench, 80, 24, 80, "0 match"); /* each byte of a headless key is a character */
-    workbench_close(workbench);
 }
 
 TEST_CASE(many_runs_are_read_once_a_second_and_no_commit_is_missed)
@@ -302,7 +295,6 @@ TEST_CASE(many_runs_are_read_once_a_second_and_no_commit_is_missed)
     headless_expect(workbench, 80, 24, 80, "329 runs");
     workbench_tick(workbench, now + 3.2); /* nothing new since */
     headless_expect(workbench, 80, 24, 80, "328 runs");
-    workbench_close(workbench);
 }
 
 int main(void)

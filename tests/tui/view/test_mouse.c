@@ -67,7 +67,6 @@ TEST_CASE(the_cursor_follows_the_pointer_until_a_click_pins_it)
     snprintf(pinned, sizeof pinned, "%s", headless_row_with(workbench, W, H, "learning rate @"));
     report(workbench, K_MOVE, X, Y, 0);
     assert_string_equal(headless_row_with(workbench, W, H, "learning rate @"), pinned);
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_wheel_zooms_at_the_pointer_and_dragging_pans)
@@ -104,7 +103,6 @@ TEST_CASE(the_wheel_zooms_at_the_pointer_and_dragging_pans)
     for (int x = 0; x < W; x++) report(workbench, K_DRAG, x, Y, 0);
     for (int y = -5; y < H + 5; y++) report(workbench, K_CLICK, 500, y, 0);
     expect(workbench, "loss @");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_comparison_is_pointed_at_and_zoomed_as_well)
@@ -129,7 +127,6 @@ TEST_CASE(a_comparison_is_pointed_at_and_zoomed_as_well)
     report(workbench, K_DRAG, 110, 10, 0);
     report(workbench, K_MOVE, 60, H - 1, 0);
     expect(workbench, "@"); /* it was left there */
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
@@ -170,7 +167,6 @@ TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
     report(workbench, K_CLICK, 10, 3, 0);
     headless_type(workbench, " ");
     headless_expect(workbench, 80, 24, 80, "[ ] lr");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_terminal_sends_reports_of_any_column)

@@ -65,7 +65,6 @@ TEST_CASE(the_log_is_followed_as_it_grows)
     headless_expect(workbench, 80, 24, 80, "line-199 line-200");
     headless_type(workbench, "q");
     headless_expect(workbench, 80, 24, 80, "loss"); /* the charts */
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_log_that_is_cut_replaced_or_no_file_is_harmless)
@@ -94,7 +93,6 @@ TEST_CASE(a_log_that_is_cut_replaced_or_no_file_is_harmless)
     assert_int_equal(mkfifo(path, 0600), 0); /* opening it must not wait for a writer */
     tick(workbench);
     headless_expect(workbench, 80, 24, 80, "log.txt is no file");
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_long_log_is_read_from_its_end)
@@ -110,7 +108,6 @@ TEST_CASE(a_long_log_is_read_from_its_end)
     headless_type(workbench, "w");
     headless_expect(workbench, 80, 24, 80, "the end");
     assert_true(clock_monotonic() - start < 10); /* reading all takes far longer */
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
@@ -138,7 +135,6 @@ TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
     headless_type(workbench, "/no-such\rqi");
     headless_press(workbench, K_END, 1);
     headless_expect(workbench, 80, 24, 80, "hooks."); /* the last section */
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said)
@@ -154,7 +150,6 @@ TEST_CASE(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said)
     headless_expect(workbench, 120, 24, 120, "none: the run was imported");
     headless_type(workbench, "jkG/x");
     headless_press(workbench, K_ESCAPE, 2);
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_view_of_a_deleted_run_does_not_turn_to_another)
@@ -171,7 +166,7 @@ TEST_CASE(a_view_of_a_deleted_run_does_not_turn_to_another)
         workbench_tick(workbench, workbench->now + 3);
         headless_expect(workbench, 80, 24, 80, "run id-00: there is no such run");
         headless_expect_not(workbench, 80, 24, "run-01");
-        workbench_close(workbench);
+        headless_close(workbench);
     }
 }
 

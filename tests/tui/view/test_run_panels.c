@@ -24,18 +24,11 @@ static int set_up(void **state)
 /* Opens it anew. */
 static void open_run(const char *name)
 {
-    workbench_close(workbench);
+    headless_close(workbench);
     workbench = headless_open(home, name);
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    workbench_close(workbench);
-    return 0;
-}
-
-#define TEST(name) TEST_CASE_WITH(name, set_up, tear_down)
+#define TEST(name) TEST_CASE_WITH(name, set_up, kept_teardown)
 
 TEST(each_chart_has_its_own_focus_scale_and_size)
 {
@@ -415,16 +408,13 @@ TEST(before_the_first_step_has_ended_it_says_what_is_done)
          "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 7.625 from runs",
          "val 7.625 the first step is under way"},
     };
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "beginning");
-    strcpy(home, quiet.home);
+    struct fill_quiet *quiet = fill_quiet("beginning");
+    strcpy(home, quiet->home);
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
         store_fixture_sql(home, moments[i].sql);
         open_run("mortal");
         headless_expect(workbench, 100, 24, 100, moments[i].sentence);
     }
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
 }
 
 TEST(the_side_panel_lists_what_was_recorded)

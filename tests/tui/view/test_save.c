@@ -54,7 +54,6 @@ TEST_CASE(the_focused_chart_is_saved_as_picture_or_points)
     assert_non_null(strstr(svg, ">ended</text>"));
     assert_non_null(strstr(svg, ">gradient norm, ema 0.9<"));
     free(svg);
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_file_is_never_replaced_and_its_ending_must_be_known)
@@ -76,7 +75,6 @@ TEST_CASE(a_file_is_never_replaced_and_its_ending_must_be_known)
     headless_expect(workbench, 200, 24, 200, "cannot create");
     workbench_key(workbench, K_ESCAPE);
     save_as(workbench, ""); /* no name: nothing happens */
-    workbench_close(workbench);
 }
 
 TEST_CASE(a_comparison_is_saved_as_markdown_and_its_chart_as_picture)
@@ -116,7 +114,6 @@ TEST_CASE(a_comparison_is_saved_as_markdown_and_its_chart_as_picture)
         assert_memory_equal(text, header, strlen(header));
         free(text);
     }
-    workbench_close(workbench);
 }
 
 /* ---- the picture ---- */

@@ -60,7 +60,7 @@ TEST_CASE(the_newest_evaluation_shows_how_much_patience_is_left)
     headless_expect(workbench, 120, 24, 120, "at step 70 highest val_acc");
     headless_type(workbench, "q");
     headless_expect(workbench, 80, 24, 80, "▸loss");
-    workbench_close(workbench);
+    headless_close(workbench);
     fill_end(&run, RUN_EARLY_STOPPED, "");
 }
 
@@ -76,7 +76,7 @@ TEST_CASE(without_patience_or_evaluations_a_sentence_says_why)
     store_fixture_sql(home, "delete from early_stopping");
     workbench_tick(workbench, workbench->now + 3);
     headless_expect(workbench, 80, 24, 80, "none yet (eval.every says when");
-    workbench_close(workbench);
+    headless_close(workbench);
     fill_end(&run, RUN_FINISHED, "");
 }
 
@@ -93,7 +93,6 @@ TEST_CASE(a_run_that_early_stopping_ended_says_at_which_step)
     headless_type(workbench, "E");
     headless_expect(workbench, 120, 24, 120, "5 of 5 used up stopped at step 90 min_delta 0.125");
     headless_expect_not(workbench, 120, 24, "if nothing improves");
-    workbench_close(workbench);
 }
 
 int main(void)

@@ -66,7 +66,6 @@ TEST_CASE(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first)
     headless_type(workbench, "q");
     headless_type(workbench, "W");
     headless_expect(workbench, 80, 24, 80, "run run-01 belongs to no sweep");
-    workbench_close(workbench);
 }
 
 TEST_CASE(lines_stay_in_their_area_and_end_at_their_places)

@@ -38,7 +38,6 @@ TEST_CASE(the_list_selects_the_run_that_was_watched)
     headless_expect_selected(workbench, "older-one");
     headless_type(workbench, "D");
     headless_expect(workbench, 80, 24, 80, "Delete older-one");
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_list_comes_back_to_a_run_that_has_changed_its_place)
@@ -58,7 +57,6 @@ TEST_CASE(the_list_comes_back_to_a_run_that_has_changed_its_place)
     headless_type(workbench, "q"); /* the filter does not let it pass any more: it gives way */
     headless_expect_selected(workbench, "first-one");
     headless_expect(workbench, 80, 24, 80, "third-one");
-    workbench_close(workbench);
 }
 
 /* --- events --- */
@@ -97,7 +95,7 @@ TEST_CASE(a_chosen_event_is_read_whole_at_every_size)
         headless_type(workbench, "n");
         headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][2],
                         "@19 checkpoint written to step-last");
-        workbench_close(workbench);
+        headless_close(workbench);
     }
 }
 
@@ -110,7 +108,6 @@ TEST_CASE(the_newest_event_has_the_lines_that_the_sample_leaves_blank)
     store_fixture_sql(home, "delete from events where level = 'info'");
     struct workbench *workbench = headless_open(home, "eventful");
     headless_expect(workbench, 120, 40, 120, sentence);
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_side_panel_wraps_its_events)
@@ -127,7 +124,6 @@ TEST_CASE(the_side_panel_wraps_its_events)
         lines += strstr(grid_row(&grid, y, row, sizeof row), parts[lines]) != NULL;
     assert_int_equal(lines, 3);
     grid_release(&grid);
-    workbench_close(workbench);
 }
 
 /* --- narrow screens --- */
@@ -150,11 +146,10 @@ TEST_CASE(how_a_run_stands_is_said_in_words_that_fit)
     headless_expect(workbench, 120, 40, 120, "0 of 5 evaluations without improvement on ");
     headless_expect(workbench, 60, 18, 60, " @100 ");
     headless_expect(workbench, 42, 16, 42, " 0 of 5 evaluations without improvement");
-    workbench_close(workbench);
+    headless_close(workbench);
     store_fixture_sql(home, "update runs set status = 'crashed'");
     workbench = headless_open(home, "waiting");
     headless_expect(workbench, 60, 18, 60, "its trainer died; r resumes it");
-    workbench_close(workbench);
 }
 
 /* The trainers that the form has started outlive the workbench, as they should, but not the test. */
@@ -162,6 +157,7 @@ static int end_trainers(void **state)
 {
     char path[64];
     (void)state;
+    kept_release();
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *children = fopen(path, "r");
     assert_non_null(children);
@@ -192,7 +188,7 @@ TEST_CASE_WITH(the_form_says_everything_on_narrow_screens, NULL, end_trainers)
         workbench_key(workbench, K_F5);
         headless_expect(workbench, w, h, w,
                         "The trainer prepares its data before the run begins. Esc cancels.");
-        workbench_close(workbench);
+        headless_close(workbench);
     }
 }
 
@@ -205,7 +201,7 @@ TEST_CASE(a_form_that_was_left_begins_as_it_was)
     headless_go_to(workbench, "schedule");
     workbench_key(workbench, K_RIGHT);
     workbench_key(workbench, K_ESCAPE);
-    workbench_close(workbench);
+    headless_close(workbench);
     workbench = headless_open(home, NULL); /* another day */
     headless_type(workbench, "n");
     headless_expect(workbench, 80, 24, 80, "as you left it");
@@ -218,7 +214,6 @@ TEST_CASE(a_form_that_was_left_begins_as_it_was)
     headless_type(workbench, "n");
     headless_expect(workbench, 80, 24, 50, "name the preset's (default)");
     headless_expect_not(workbench, 80, 24, "as you left it");
-    workbench_close(workbench);
 }
 
 TEST_CASE(the_form_turns_choices_and_edits_texts)
@@ -273,7 +268,6 @@ TEST_CASE(the_form_turns_choices_and_edits_texts)
     headless_expect(workbench, 80, 24, 80, "▸ sample prompt is being typed in sight");
     workbench_key(workbench, K_ESCAPE);
     headless_expect(workbench, 80, 24, 80, "No runs yet.");
-    workbench_close(workbench);
 }
 
 TEST_CASE_WITH(escape_ends_a_trainer_that_the_form_has_started, NULL, end_trainers)
@@ -287,7 +281,7 @@ TEST_CASE_WITH(escape_ends_a_trainer_that_the_form_has_started, NULL, end_traine
     headless_expect(workbench, 80, 24, 80, "starting ...");
     workbench_key(workbench, K_ESCAPE);
     headless_expect(workbench, 80, 24, 80, "cancelled: the run was not started", "No runs yet.");
-    workbench_close(workbench);
+    headless_close(workbench);
     assert_true(waitpid(-1, &how, 0) > 0);
     assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
 }
@@ -306,7 +300,6 @@ TEST_CASE(questions_and_answers_are_read_whole_on_narrow_screens)
     headless_expect(workbench, 40, 12, 40, "mark the runs to compare with Space, then press C");
     workbench_key(workbench, K_DOWN); /* the keys again */
     headless_expect(workbench, 40, 12, 40, "? help q leave");
-    workbench_close(workbench);
 }
 
 TEST_CASE(one_of_a_thing_is_not_many)

@@ -13,74 +13,68 @@ TEST_CASE(a_death_shows_in_every_view_while_nothing_is_written)
 {
     static const char *const views[] = {"", "M", "P"};
     for (size_t v = 0; v < 3; v++) {
-        struct fill_quiet quiet;
-        fill_quiet(&quiet, "quiet-death");
-        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        struct fill_quiet *quiet = fill_quiet("quiet-death");
+        struct workbench *workbench = headless_open(quiet->home, "mortal");
         headless_type(workbench, views[v]);
-        workbench_tick(workbench, quiet.now + 1);
+        workbench_tick(workbench, quiet->now + 1);
         headless_expect(workbench, 100, 24, 100, "● running");
-        run_lock_release(&quiet.lock); /* as the kernel does when a process dies */
-        workbench_tick(workbench, quiet.now + 1.9);
+        run_lock_release(&quiet->lock); /* as the kernel does when a process dies */
+        workbench_tick(workbench, quiet->now + 1.9);
         headless_expect(workbench, 100, 24, 100, "● running"); /* looked at once a second */
         assert_false(workbench->dirty);
-        workbench_tick(workbench, quiet.now + 2.1);
+        workbench_tick(workbench, quiet->now + 2.1);
         assert_true(workbench->dirty);
         headless_expect(workbench, 100, 24, 100, "✗ crashed");
-        workbench_tick(workbench, quiet.now + 9); /* what has ended is not asked again */
+        workbench_tick(workbench, quiet->now + 9); /* what has ended is not asked again */
         assert_false(workbench->dirty);
-        workbench_close(workbench);
-        store_close(quiet.store);
+        kept_release();
     }
 }
 
 TEST_CASE(a_trainer_that_hangs_is_said_to_be_silent)
 {
     static const char *const views[] = {"", "M", "P"};
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-hang");
+    struct fill_quiet *quiet = fill_quiet("quiet-hang");
     for (size_t v = 0; v < 3; v++) {
-        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        struct workbench *workbench = headless_open(quiet->home, "mortal");
         headless_type(workbench, views[v]);
-        workbench_tick(workbench, quiet.now + 30);
+        workbench_tick(workbench, quiet->now + 30);
         headless_expect_not(workbench, 100, 24, "no sign of life");
-        workbench_tick(workbench, quiet.now + 31);
+        workbench_tick(workbench, quiet->now + 31);
         assert_true(workbench->dirty);
         headless_expect(workbench, 100, 24, 100, "no sign of life for 31s");
-        workbench_tick(workbench, quiet.now + 95);
+        workbench_tick(workbench, quiet->now + 95);
         headless_expect(workbench, 100, 24, 100, "no sign of life for 1m 35s");
-        workbench_close(workbench);
+        headless_close(workbench);
     }
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
 }
 
 /* --- orders, and a store that fails --- */
 
 TEST_CASE(an_order_is_reported_when_it_has_taken_effect)
 {
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-orders");
-    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    struct fill_quiet *quiet = fill_quiet("quiet-orders");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
     headless_type(workbench, "p");
     headless_expect(workbench, 80, 24, 80, "asked mortal to pause");
-    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'pause'") == 1);
-    store_fixture_sql(quiet.home, "update orders set applied_step = 19, result = 'paused'");
-    workbench_tick(workbench, quiet.now + 1);
+    assert_true(store_fixture_number(quiet->home, "select count(*) from orders where verb = 'pause'") == 1);
+    store_fixture_sql(quiet->home, "update orders set applied_step = 19, result = 'paused'");
+    workbench_tick(workbench, quiet->now + 1);
     headless_expect(workbench, 80, 24, 80, "pause at step 19: paused");
     headless_type(workbench, "m"); /* reported once */
-    store_fixture_sql(quiet.home, "update orders set result = 'again'");
-    workbench_tick(workbench, quiet.now + 2);
+    store_fixture_sql(quiet->home, "update orders set result = 'again'");
+    workbench_tick(workbench, quiet->now + 2);
     headless_expect_not(workbench, 80, 24, "pause at step 19");
     headless_type(workbench, ">y");
     headless_expect(workbench, 80, 24, 80, "learning rate by 2;");
-    store_fixture_sql(quiet.home, "update orders set applied_step = 20 where verb = 'lr-factor'");
-    workbench_tick(workbench, quiet.now + 3);
+    store_fixture_sql(quiet->home, "update orders set applied_step = 20 where verb = 'lr-factor'");
+    workbench_tick(workbench, quiet->now + 3);
     headless_expect(workbench, 80, 24, 80, "lr-factor at step 20"); /* a result is not always there */
     headless_type(workbench, ">y");
-    assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 4);
+    assert_true(store_fixture_number(quiet->home, "select max(argument) from orders") == 4);
     headless_type(workbench, ">y<y<y<y<y<y"); /* each counts, though no tick lies between them */
-    assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 8);
-    assert_true(store_fixture_number(quiet.home, "select min(argument) from orders") == 0.25);
+    assert_true(store_fixture_number(quiet->home, "select max(argument) from orders") == 8);
+    assert_true(store_fixture_number(quiet->home, "select min(argument) from orders") == 0.25);
     headless_type(workbench, "s");
     headless_expect(workbench, 80, 24, 80, "Stop mortal? It writes a checkpoint first.");
     workbench_key(workbench, 'q'); /* a no, and nothing else */
@@ -91,13 +85,13 @@ TEST_CASE(an_order_is_reported_when_it_has_taken_effect)
     headless_type(workbench, "s");
     workbench_say(workbench, "something else"); /* a question that is not seen is not answered */
     workbench_key(workbench, 'y');
-    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'stop'") == 0);
+    assert_true(store_fixture_number(quiet->home, "select count(*) from orders where verb = 'stop'") == 0);
     headless_type(workbench, "sy");
-    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'stop'") == 1);
+    assert_true(store_fixture_number(quiet->home, "select count(*) from orders where verb = 'stop'") == 1);
     headless_type(workbench, "q");
     headless_expect(workbench, 80, 24, 80, "mortal continues training in the background");
-    run_lock_release(&quiet.lock);
-    workbench_tick(workbench, quiet.now + 4);
+    run_lock_release(&quiet->lock);
+    workbench_tick(workbench, quiet->now + 4);
     headless_type(workbench, "s");
     headless_expect(workbench, 80, 24, 80, "mortal is not training (status: crashed)");
     workbench_key(workbench, K_DOWN); /* the hints again */
@@ -106,8 +100,6 @@ TEST_CASE(an_order_is_reported_when_it_has_taken_effect)
     headless_type(workbench, "\r");
     headless_type(workbench, "q"); /* an ended run does not continue */
     headless_expect_not(workbench, 80, 24, "continues training");
-    workbench_close(workbench);
-    store_close(quiet.store);
 }
 
 TEST_CASE(every_order_asks_for_what_its_key_says)
@@ -117,45 +109,40 @@ TEST_CASE(every_order_asks_for_what_its_key_says)
         const char *verb;
     } orders[] = {{'p', "pause"},  {'c', "checkpoint"}, {'e', "eval"},
                   {'t', "sample"}, {'T', "trace"},      {'<', "lr-factor"}};
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-keys");
-    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    struct fill_quiet *quiet = fill_quiet("quiet-keys");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char sql[128];
         workbench_key(workbench, (unsigned char)orders[i].key);
         if (orders[i].key == '<') workbench_key(workbench, 'y');
         headless_expect(workbench, 80, 24, 80, "it will do so after the current step");
         snprintf(sql, sizeof sql, "select count(*) from orders where verb = '%s'", orders[i].verb);
-        assert_true(store_fixture_number(quiet.home, sql) == 1);
-        assert_true(store_fixture_number(quiet.home, "select count(*) from orders") == (double)i + 1);
+        assert_true(store_fixture_number(quiet->home, sql) == 1);
+        assert_true(store_fixture_number(quiet->home, "select count(*) from orders") == (double)i + 1);
     }
-    assert_true(store_fixture_number(quiet.home, "select argument from orders where verb = 'lr-factor'") ==
+    assert_true(store_fixture_number(quiet->home, "select argument from orders where verb = 'lr-factor'") ==
                 0.5);
-    store_fixture_sql(quiet.home, "update runs set status = 'paused'");
-    workbench_tick(workbench, quiet.now + 1);
+    store_fixture_sql(quiet->home, "update runs set status = 'paused'");
+    workbench_tick(workbench, quiet->now + 1);
     headless_type(workbench, "p");
-    assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'continue'") == 1);
+    assert_true(store_fixture_number(quiet->home, "select count(*) from orders where verb = 'continue'") ==
+                1);
     headless_type(workbench, "r");
     headless_expect(workbench, 80, 24, 80, "mortal is paused: p lets it continue");
-    workbench_close(workbench);
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
 }
 
 TEST_CASE(the_log_and_the_configuration_notice_that_the_trainer_died)
 {
     static const char *const views[] = {"w", "i"};
     for (int v = 0; v < 2; v++) {
-        struct fill_quiet quiet;
-        fill_quiet(&quiet, v ? "quiet-keys-died" : "quiet-log-died");
-        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        struct fill_quiet *quiet = fill_quiet(v ? "quiet-keys-died" : "quiet-log-died");
+        struct workbench *workbench = headless_open(quiet->home, "mortal");
         headless_type(workbench, views[v]);
         headless_expect(workbench, 100, 24, 100, "mortal ● running");
-        run_lock_release(&quiet.lock);
-        workbench_tick(workbench, quiet.now + 5);
+        run_lock_release(&quiet->lock);
+        workbench_tick(workbench, quiet->now + 5);
         headless_expect(workbench, 100, 24, 100, "mortal ✗ crashed");
-        workbench_close(workbench);
-        store_close(quiet.store);
+        kept_release();
     }
 }
 
@@ -163,60 +150,50 @@ TEST_CASE(that_a_run_was_deleted_elsewhere_is_said_once)
 {
     static const char *const views[] = {"", "w", "i"};
     for (int v = 0; v < 3; v++) {
-        struct fill_quiet quiet;
-        fill_quiet(&quiet, v == 0 ? "gone-run" : v == 1 ? "gone-log" : "gone-keys");
-        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        struct fill_quiet *quiet = fill_quiet(v == 0 ? "gone-run" : v == 1 ? "gone-log" : "gone-keys");
+        struct workbench *workbench = headless_open(quiet->home, "mortal");
         headless_type(workbench, views[v]);
-        run_lock_release(&quiet.lock);
-        store_fixture_sql(quiet.home, "delete from runs where name = 'mortal'");
-        workbench_tick(workbench, quiet.now + 1);
+        run_lock_release(&quiet->lock);
+        store_fixture_sql(quiet->home, "delete from runs where name = 'mortal'");
+        workbench_tick(workbench, quiet->now + 1);
         headless_expect(workbench, 100, 24, 100, "there is no such run");
         headless_type(workbench, "?");
         headless_press(workbench, K_ESCAPE, 1);
         headless_expect_not(workbench, 100, 24, "there is no such run");
-        store_fixture_sql(quiet.home, "delete from steps"); /* a commit */
-        workbench_tick(workbench, quiet.now + 2);
+        store_fixture_sql(quiet->home, "delete from steps"); /* a commit */
+        workbench_tick(workbench, quiet->now + 2);
         headless_expect_not(workbench, 100, 24, "there is no such run");
-        workbench_close(workbench);
-        store_close(quiet.store);
+        kept_release();
     }
 }
 
 TEST_CASE(a_database_that_was_replaced_is_told)
 {
-    struct fill_quiet quiet;
     char path[1200], other[1200];
-    fill_quiet(&quiet, "quiet-replaced");
-    struct workbench *workbench = headless_open(quiet.home, "mortal");
-    workbench_tick(workbench, quiet.now + 1);
+    struct fill_quiet *quiet = fill_quiet("quiet-replaced");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
+    workbench_tick(workbench, quiet->now + 1);
     headless_expect_not(workbench, 200, 24, "the database was");
-    snprintf(path, sizeof path, "%s/anneal.db", quiet.home);
-    snprintf(other, sizeof other, "%s/gone.db", quiet.home);
+    snprintf(path, sizeof path, "%s/anneal.db", quiet->home);
+    snprintf(other, sizeof other, "%s/gone.db", quiet->home);
     assert_int_equal(rename(path, other), 0);
-    workbench_tick(workbench, quiet.now + 2);
+    workbench_tick(workbench, quiet->now + 2);
     headless_expect(workbench, 200, 24, 200, "the database was removed while it was in use");
-    workbench_close(workbench);
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
 }
 
 /* A text that is read does not move on when a newer one is written. */
 TEST_CASE(an_older_sample_stays_under_its_readers_eyes)
 {
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-sample");
-    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    struct fill_quiet *quiet = fill_quiet("quiet-sample");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
     headless_expect(workbench, 100, 24, 100, "sample @19");
     headless_press(workbench, K_UP, 1);
     headless_expect(workbench, 100, 24, 100, "sample @10");
-    store_fixture_sql(quiet.home,
+    store_fixture_sql(quiet->home,
                       "insert into samples(run_id, segment, step, prompt, text) select id, 1, 29, 'a', 'b' "
                       "from runs where name = 'mortal'");
-    workbench_tick(workbench, quiet.now + 1);
+    workbench_tick(workbench, quiet->now + 1);
     headless_expect(workbench, 100, 24, 100, "sample @10");
-    workbench_close(workbench);
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
 }
 
 TEST_CASE(what_was_read_stays_when_the_store_fails)
@@ -225,49 +202,43 @@ TEST_CASE(what_was_read_stays_when_the_store_fails)
                                          "orders", "memory", "layer_profile"};
     static const char *const views[] = {"", "M", "P"};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-        struct fill_quiet quiet;
         char sql[128];
-        fill_quiet(&quiet, "quiet-failure");
+        struct fill_quiet *quiet = fill_quiet("quiet-failure");
         for (size_t v = 0; v < 3; v++) {
             bool read = t == 0 || (v == 0 ? t < 6 : v == 1 ? t == 5 : t == 6);
-            struct workbench *workbench = headless_open(quiet.home, "mortal");
+            struct workbench *workbench = headless_open(quiet->home, "mortal");
             headless_type(workbench, views[v]);
             snprintf(sql, sizeof sql, "alter table %s rename to gone", tables[t]);
-            store_fixture_sql(quiet.home, sql);
-            workbench_tick(workbench, quiet.now + 5);
+            store_fixture_sql(quiet->home, sql);
+            workbench_tick(workbench, quiet->now + 5);
             if (read) headless_expect(workbench, 100, 24, 100, "no such table");
             headless_expect(workbench, 100, 24, 100, "mortal ● running");
             if (v == 0) headless_expect(workbench, 100, 24, 100, "━ train ");
             if (v == 0) headless_expect(workbench, 100, 24, 100, "sample @19");
             snprintf(sql, sizeof sql, "alter table gone rename to %s", tables[t]);
-            store_fixture_sql(quiet.home, sql);
-            workbench_close(workbench);
+            store_fixture_sql(quiet->home, sql);
+            headless_close(workbench);
         }
-        run_lock_release(&quiet.lock);
-        store_close(quiet.store);
+        kept_release();
     }
 }
 
 TEST_CASE(a_resume_asks_with_steps_as_the_view_writes_them)
 {
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-numbers");
-    run_lock_release(&quiet.lock);
-    store_fixture_sql(quiet.home, "update runs set status = 'stopped', total_steps = 2000");
-    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    struct fill_quiet *quiet = fill_quiet("quiet-numbers");
+    run_lock_release(&quiet->lock);
+    store_fixture_sql(quiet->home, "update runs set status = 'stopped', total_steps = 2000");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
     headless_expect(workbench, 80, 24, 80, "20 / 2,000 steps");
     headless_type(workbench, "r");
     headless_expect(workbench, 80, 24, 80, "It ended after 20 of 2,000 steps.");
-    workbench_close(workbench);
-    store_close(quiet.store);
 }
 
 TEST_CASE(a_greeting_stays_until_a_key_or_for_a_minute)
 {
-    struct fill_quiet quiet;
-    fill_quiet(&quiet, "quiet-greeting");
+    struct fill_quiet *quiet = fill_quiet("quiet-greeting");
     for (int key = 0; key < 2; key++) {
-        struct workbench *workbench = headless_open_with(quiet.home, "mortal", "how to leave");
+        struct workbench *workbench = headless_open_with(quiet->home, "mortal", "how to leave");
         double now = workbench->now;
         workbench_tick(workbench, now + 50);
         headless_expect(workbench, 80, 24, 80, "how to leave");
@@ -277,11 +248,9 @@ TEST_CASE(a_greeting_stays_until_a_key_or_for_a_minute)
         headless_type(workbench, ">y");
         workbench_tick(workbench, now + 200); /* other messages wait for a key */
         headless_expect(workbench, 80, 24, 80, "learning rate by 2;");
-        store_fixture_sql(quiet.home, "delete from orders");
-        workbench_close(workbench);
+        store_fixture_sql(quiet->home, "delete from orders");
+        headless_close(workbench);
     }
-    run_lock_release(&quiet.lock);
-    store_close(quiet.store);
 }
 
 int main(void)
