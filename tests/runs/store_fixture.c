@@ -127,6 +127,19 @@ void store_fixture_sql(const char *home, const char *sql)
     sqlite3_close(db);
 }
 
+sqlite3 *store_fixture_lock(const char *home)
+{
+    sqlite3 *db = open_database(home);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+void store_fixture_unlock(sqlite3 *db)
+{
+    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
 pid_t store_fixture_fork(int (*body)(void *), void *argument)
 {
     fflush(NULL);

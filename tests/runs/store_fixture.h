@@ -35,6 +35,9 @@ double store_fixture_number(const char *home, const char *sql);
 char *store_fixture_text(const char *home, const char *sql);
 /* Runs SQL text on the database below `home`. */
 void store_fixture_sql(const char *home, const char *sql);
+/* Begins to write in that database, which locks it, until the unlocking, which undoes nothing but that. */
+struct sqlite3 *store_fixture_lock(const char *home);
+void store_fixture_unlock(struct sqlite3 *db);
 
 /* Runs `body` in a child; returns its process id. The child's exit status is what body returns. */
 pid_t store_fixture_fork(int (*body)(void *), void *argument);

@@ -29,23 +29,6 @@ static void complain(void *context, const char *sentence)
     if (++c->count == c->mend_at) store_fixture_sql(c->home, "drop trigger no");
 }
 
-static sqlite3 *hold(const struct complaints *c)
-{
-    char path[PATH_MAX + 16];
-    sqlite3 *db;
-    snprintf(path, sizeof path, "%s/anneal.db", c->home);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
-    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
-    return db;
-}
-
-static void let_go(sqlite3 *db)
-{
-    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-}
-
 /* A writer whose first step the database refuses. */
 static struct writer *open_refused(const char *name, struct complaints *c)
 {
@@ -128,10 +111,10 @@ TEST_CASE(what_was_recorded_under_a_lock_survives_a_kill)
         assert_true(pipe(c.pipe) == 0 && pipe(c.answer) == 0);
         pid_t pid = store_fixture_fork(record_and_die, &c);
         assert_int_equal(read(c.pipe[0], &word, 1), 1);
-        sqlite3 *db = hold(&c);
+        sqlite3 *db = store_fixture_lock(c.home);
         assert_int_equal(write(c.answer[1], "h", 1), 1);
         assert_int_equal(store_fixture_wait(pid), 128 + SIGKILL);
-        let_go(db);
+        store_fixture_unlock(db);
         snprintf(sql, sizeof sql, "select count(*) from steps where segment = %d", 3 * kills - 2);
         assert_true(store_fixture_number(c.home, sql) == HELD / 2);
 
@@ -293,14 +276,14 @@ TEST_CASE(a_checkpoint_waits_once_for_a_store_that_stalls)
     store_fixture_run(c.home, "stalls", id);
     struct writer_options options = {c.home, id, complain, &c};
     if (writer_open(&options, &writer, &err)) fail_msg("%s", err.text);
-    sqlite3 *db = hold(&c);
+    sqlite3 *db = store_fixture_lock(c.home);
     struct step_record record = store_fixture_step(0, 1);
     writer_step(writer, &record);
     assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 0.1, &err), STATUS_BUSY);
     for (int i = 0; i < 10; i++)
         assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 300, &err), STATUS_BUSY);
     assert_int_equal(c.count, 0); /* nobody has waited until it counts as failing, 5 s */
-    let_go(db);
+    store_fixture_unlock(db);
     assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
     record = store_fixture_step(1, 1);
     writer_step(writer, &record); /* it is waited for again */

@@ -266,7 +266,7 @@ TEST_CASE(a_damaged_file_of_an_earlier_trainer_is_reported_and_kept)
 
 TEST_CASE(a_full_ring_loses_records_and_says_how_many)
 {
-    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
     store_fixture_home("overflow", home, sizeof home);
@@ -276,19 +276,14 @@ TEST_CASE(a_full_ring_loses_records_and_says_how_many)
     struct writer_options options = {home, id, complain, &complaints};
     assert_int_equal(writer_open(&options, &writer, &err), STATUS_OK);
     /* somebody holds the database while more steps come than the ring has room for */
-    sqlite3 *db;
-    snprintf(path, sizeof path, "%s/anneal.db", home);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
-    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3 *db = store_fixture_lock(home);
     enum { STEPS = 60000 };
     for (int64_t i = 0; i < STEPS; i++) {
         struct step_record record = store_fixture_step(i, 1);
         writer_step(writer, &record);
     }
     assert_int_equal(writer_flush(writer, 0.01, &err), STATUS_BUSY);
-    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    store_fixture_unlock(db);
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_FAILED);
     assert_non_null(strstr(err.text, " of its records were lost: they could not be stored"));
 
@@ -310,7 +305,7 @@ TEST_CASE(a_full_ring_loses_records_and_says_how_many)
 
 TEST_CASE(a_locked_database_is_reported_once_and_retried)
 {
-    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("locked", home, sizeof home);
     store_fixture_run(home, "locked", id);
@@ -318,11 +313,7 @@ TEST_CASE(a_locked_database_is_reported_once_and_retried)
     struct writer *writer;
     struct writer_options options = {home, id, complain, &complaints};
     assert_int_equal(writer_open(&options, &writer, &err), STATUS_OK);
-    sqlite3 *db;
-    snprintf(path, sizeof path, "%s/anneal.db", home);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
-    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3 *db = store_fixture_lock(home);
     struct step_record record = store_fixture_step(0, 1);
     writer_step(writer, &record);
     double deadline = clock_monotonic() + 60;
@@ -330,8 +321,7 @@ TEST_CASE(a_locked_database_is_reported_once_and_retried)
     assert_int_equal(complaints.count, 1);
     assert_non_null(strstr(complaints.first, "locked by another process"));
     assert_non_null(strstr(complaints.first, "anneal.db"));
-    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    store_fixture_unlock(db);
     assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
     assert_int_equal(complaints.count, 1);
@@ -342,17 +332,13 @@ TEST_CASE(a_locked_database_is_reported_once_and_retried)
 
 TEST_CASE(who_waits_for_a_store_that_stalls_waits_once)
 {
-    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("stalls", home, sizeof home);
     store_fixture_run(home, "stalls", id);
     struct writer *writer = store_fixture_writer(home, id);
     assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 0, &err), STATUS_OK);
-    sqlite3 *db;
-    snprintf(path, sizeof path, "%s/anneal.db", home);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
-    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3 *db = store_fixture_lock(home);
     struct step_record record = store_fixture_step(0, 1);
     writer_step(writer, &record);
     uint64_t mark = writer_flush_begin(writer);
@@ -361,8 +347,7 @@ TEST_CASE(who_waits_for_a_store_that_stalls_waits_once)
     double before = clock_monotonic();
     assert_int_equal(writer_flush_wait(writer, mark, 600, &err), STATUS_BUSY);
     assert_true(clock_monotonic() - before < 300);
-    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    store_fixture_unlock(db);
     assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
     assert_int_equal(writer_flush_wait(writer, mark, 0, &err), STATUS_OK);
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);

@@ -4,37 +4,14 @@
 #include <math.h>
 #include <sched.h>
 
-#include "core/base/file.h"
 #include "core/base/processors.h"
 #include "tests/cmocka.h"
-
-static char place[512];
-
-static void begin(const char *name)
-{
-    struct err err = {0};
-    const char *folder = getenv("ANNEAL_TEST_DIR");
-    assert_non_null(folder);
-    snprintf(place, sizeof place, "%s/processors-%s", folder, name);
-    if (file_remove_tree(place, &err) || file_make_folders(place, &err)) fail_msg("%s", err.text);
-}
-
-static void put(const char *folder, const char *name, const char *text)
-{
-    char path[PATH_MAX];
-    struct err err = {0};
-    snprintf(path, sizeof path, "%s%s", place, folder);
-    if (file_make_folders(path, &err)) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "%s%s/%s", place, folder, name);
-    if (file_write_atomic(path, text, strlen(text), &err)) fail_msg("%s", err.text);
-}
+#include "tests/core/base/groups.h"
 
 static double limit_with(const char *groups)
 {
-    char path[PATH_MAX];
-    put("", "groups", groups);
-    snprintf(path, sizeof path, "%s/groups", place);
-    return processors_limit_read(path, place);
+    groups_put("", "groups", groups);
+    return processors_limit_read(groups_file, groups_root);
 }
 
 static void expect(double found, double expected)
@@ -44,12 +21,12 @@ static void expect(double found, double expected)
 
 TEST_CASE(the_lowest_limit_above_a_process_counts)
 {
-    begin("second");
-    put("/user.slice", "cpu.max", "400000 100000\n");
-    put("/user.slice/job", "cpu.max", "max 100000\n");
-    put("/user.slice/job/step", "cpu.max", "1200000 100000\n");
+    groups_begin("second");
+    groups_put("/user.slice", "cpu.max", "400000 100000\n");
+    groups_put("/user.slice/job", "cpu.max", "max 100000\n");
+    groups_put("/user.slice/job/step", "cpu.max", "1200000 100000\n");
     expect(limit_with("0::/user.slice/job/step\n"), 4);
-    put("/user.slice/job", "cpu.max", "75000 50000\n");
+    groups_put("/user.slice/job", "cpu.max", "75000 50000\n");
     expect(limit_with("0::/user.slice/job/step\n"), 1.5);
     expect(limit_with("0::/user.slice\n"), 4);
     expect(limit_with("0::/elsewhere\n"), 0);
@@ -57,20 +34,20 @@ TEST_CASE(the_lowest_limit_above_a_process_counts)
 
 TEST_CASE(in_a_container_the_mount_point_is_the_group)
 {
-    begin("container");
-    put("", "cpu.max", "250000 100000\n");
+    groups_begin("container");
+    groups_put("", "cpu.max", "250000 100000\n");
     expect(limit_with("0::/not/seen/inside\n"), 2.5);
     expect(limit_with("0::/\n"), 2.5);
 }
 
 TEST_CASE(version_1_has_two_files_and_a_hierarchy_for_each_controller)
 {
-    begin("first");
-    put("/cpu", "cpu.cfs_quota_us", "-1\n");
-    put("/cpu", "cpu.cfs_period_us", "100000\n");
-    put("/cpu/job", "cpu.cfs_quota_us", "300000\n");
-    put("/cpu/job", "cpu.cfs_period_us", "100000\n");
-    put("/cpuset/job", "cpu.cfs_quota_us", "100000\n");
+    groups_begin("first");
+    groups_put("/cpu", "cpu.cfs_quota_us", "-1\n");
+    groups_put("/cpu", "cpu.cfs_period_us", "100000\n");
+    groups_put("/cpu/job", "cpu.cfs_quota_us", "300000\n");
+    groups_put("/cpu/job", "cpu.cfs_period_us", "100000\n");
+    groups_put("/cpuset/job", "cpu.cfs_quota_us", "100000\n");
     expect(limit_with("5:cpuset:/job\n4:cpuacct,cpu:/job\n3:memory:/job\n"), 3);
     expect(limit_with("4:cpu:/\n"), 0);
     expect(limit_with("4:cpuset,cpuacct:/job\n"), 0);
@@ -82,27 +59,27 @@ TEST_CASE(what_is_no_limit_is_ignored)
         "",         "\n",       "max\n",     "max 100000\n", "-1 100000\n",   "0 100000\n",
         "100000\n", "100000 0", "100000 -5", "many much",    "100000 period", "99999999999999999999 1",
         "\xFF\xFE", " ",        "100000 \n"};
-    begin("hostile");
+    groups_begin("hostile");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        put("/job", "cpu.max", texts[i]);
+        groups_put("/job", "cpu.max", texts[i]);
         double found = limit_with("0::/job\n");
         expect(found, 0);
         assert_true(processors_within(found, 8) >= 1);
     }
-    put("/job", "cpu.max", "9000000000000000000 1\n");
+    groups_put("/job", "cpu.max", "9000000000000000000 1\n");
     assert_int_equal(processors_within(limit_with("0::/job\n"), 8), 8);
-    put("/job", "cpu.max", "1 9000000000000000000\n");
+    groups_put("/job", "cpu.max", "1 9000000000000000000\n");
     assert_int_equal(processors_within(limit_with("0::/job\n"), 8), 1);
 }
 
 TEST_CASE(damaged_lists_of_groups_are_ignored)
 {
-    begin("lists");
-    put("", "cpu.max", "100000 100000\n");
+    groups_begin("lists");
+    groups_put("", "cpu.max", "100000 100000\n");
     expect(limit_with(""), 0);
     expect(limit_with("0\n0:\n0:cpu\n:\n\n"), 0);
     expect(limit_with("0::relative\n"), 0);
-    expect(processors_limit_read("/no/such/file", place), 0);
+    expect(processors_limit_read("/no/such/file", groups_root), 0);
     char longest[3 * PATH_MAX] = "0::/";
     memset(longest + 4, 'x', sizeof longest - 5);
     longest[sizeof longest - 1] = '\0';

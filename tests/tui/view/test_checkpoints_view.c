@@ -9,44 +9,22 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
-#include "tests/tui/view/terminal_fixture.h"
+#include "tests/tui/view/trained_base.h"
 
 static const int sizes[][2] = {{14, 60}, {24, 80}, {40, 120}, {60, 200}};
-static char home[1024], environment[1100];
 
 /* Trains "base" for 12 steps, with checkpoints at 4, 8 and 12. */
 static int train_base(void **state)
 {
     (void)state;
-    char corpus[1200], command[4096], text[4000];
-    struct err err = {0};
-    const char verse[] = "In the beginning God created the heaven and the earth. ";
-    for (size_t i = 0; i < sizeof text; i++) text[i] = verse[i % (sizeof verse - 1)];
-    snprintf(home, sizeof home, "%s/acting", getenv("ANNEAL_TEST_DIR"));
-    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
-    snprintf(corpus, sizeof corpus, "%s/corpus.txt", getenv("ANNEAL_TEST_DIR"));
-    if (file_make_folders(home, &err) || file_write_atomic(corpus, text, sizeof text, &err)) return 1;
-    snprintf(command, sizeof command,
-             "ANNEAL_HOME=%s %s train --device cpu --progress none --name base --data.train=%s "
-             "--data.tokenizer=bytes --model.num_layers=1 --model.hidden_dim=16 --model.num_heads=2 "
-             "--train.seq_len=16 --train.batch_size=2 --train.total_steps=12 --train.warmup_steps=1 "
-             "--train.weight_decay=0.07 --eval.every=4 --eval.early=false --checkpoint.every=4 "
-             "--checkpoint.keep=5",
-             home, getenv("ANNEAL_BINARY"), corpus);
-    return system(command) != 0;
-}
-
-static struct pty *open_base(int rows, int columns)
-{
-    static const char *const watch[] = {"watch", "base", NULL};
-    struct pty *pty = terminal_open(environment, rows, columns, NULL, "OMP_NUM_THREADS=1", watch);
-    pty_wait_text(pty, "finished");
-    return pty;
+    return trained_base(
+        "--train.total_steps=12 --train.warmup_steps=1 --train.weight_decay=0.07 --eval.every=4 "
+        "--eval.early=false --checkpoint.every=4 --checkpoint.keep=5");
 }
 
 static struct pty *open_checkpoints(int rows, int columns)
 {
-    struct pty *pty = open_base(rows, columns);
+    struct pty *pty = trained_base_watch(rows, columns);
     pty_send(pty, "C");
     pty_wait_text(pty, "Checkpoints  3, ");
     return pty;
@@ -72,16 +50,18 @@ TEST_CASE(a_fork_is_started_from_the_form_with_what_was_changed)
     pty_wait_text(pty, "✓ finished");
     pty_wait_text(pty, "base-fork");
     pty_close(pty);
-    assert_true(store_fixture_number(home, "select parent_step from runs where name = 'base-fork'") == 8);
-    assert_true(store_fixture_number(home, "select total_steps from runs where name = 'base-fork'") == 11);
-    assert_true(store_fixture_number(home, "select value from params p join runs r on r.id = p.run_id"
-                                           " where r.name = 'base-fork' and p.name = 'train.weight_decay'") ==
-                0.09);
+    assert_true(store_fixture_number(trained_home, "select parent_step from runs where name = 'base-fork'") ==
+                8);
+    assert_true(store_fixture_number(trained_home, "select total_steps from runs where name = 'base-fork'") ==
+                11);
+    assert_true(store_fixture_number(
+                    trained_home, "select value from params p join runs r on r.id = p.run_id"
+                                  " where r.name = 'base-fork' and p.name = 'train.weight_decay'") == 0.09);
 }
 
 TEST_CASE(a_new_run_begins_with_the_configuration_of_another)
 {
-    struct pty *pty = open_base(50, 120);
+    struct pty *pty = trained_base_watch(50, 120);
     pty_send(pty, "b");
     pty_wait_text(pty, "New run  from base");
     pty_wait_text(pty, "base-2");
@@ -105,15 +85,16 @@ TEST_CASE(a_new_run_begins_with_the_configuration_of_another)
     pty_send(pty, "\x12");
     pty_wait_text(pty, "7 / 7 steps");
     pty_close(pty);
-    assert_true(store_fixture_number(home, "select count(*) from params p join runs r on r.id = p.run_id"
-                                           " where r.name = 'base-2' and (p.name, p.value) in (values"
-                                           " ('train.weight_decay', '0.07'), ('train.batch_size', '3'),"
-                                           " ('model.hidden_dim', '16'), ('data.tokenizer', 'bytes'))") == 4);
+    assert_true(store_fixture_number(trained_home,
+                                     "select count(*) from params p join runs r on r.id = p.run_id"
+                                     " where r.name = 'base-2' and (p.name, p.value) in (values"
+                                     " ('train.weight_decay', '0.07'), ('train.batch_size', '3'),"
+                                     " ('model.hidden_dim', '16'), ('data.tokenizer', 'bytes'))") == 4);
 }
 
 TEST_CASE(what_does_not_fit_is_said_while_it_is_typed)
 {
-    struct pty *pty = open_base(40, 120);
+    struct pty *pty = trained_base_watch(40, 120);
     pty_send(pty, "b");
     pty_wait_text(pty, " on cpu, about ");
     set(pty, "model.hidden_dim", "131072");
@@ -195,7 +176,7 @@ TEST_CASE(two_checkpoints_write_side_by_side)
 
 TEST_CASE(writing_is_stopped_by_a_key_and_a_failure_is_said)
 {
-    struct pty *pty = open_base(40, 120);
+    struct pty *pty = trained_base_watch(40, 120);
     pty_send(pty, "W");
     pty_wait_text(pty, "Playground");
     set(pty, "tokens", "999999\x12");
@@ -225,11 +206,11 @@ TEST_CASE(a_model_with_a_chat_template_answers_questions)
     const char template[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
     snprintf(folder, sizeof folder, "%s/chatting", getenv("ANNEAL_TEST_DIR"));
     snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
-    snprintf(command, sizeof command, "ANNEAL_HOME=%s %s model export base -o %s >%s.log 2>&1", home,
+    snprintf(command, sizeof command, "ANNEAL_HOME=%s %s model export base -o %s >%s.log 2>&1", trained_home,
              getenv("ANNEAL_BINARY"), folder, folder);
     assert_int_equal(system(command), 0);
     assert_int_equal(file_write_atomic(path, template, sizeof template - 1, &err), STATUS_OK);
-    struct pty *pty = open_base(40, 120);
+    struct pty *pty = trained_base_watch(40, 120);
     pty_send(pty, "W");
     pty_wait_text(pty, "Playground");
     set(pty, "model", "");
@@ -250,7 +231,7 @@ TEST_CASE(deleting_asks_and_can_be_undone_until_the_view_is_left)
     char folder[1200], path[1300];
     struct run_info run;
     struct err err = {0};
-    struct store *store = store_fixture_open(home);
+    struct store *store = store_fixture_open(trained_home);
     assert_int_equal(run_find(store, "base", &run, &err), STATUS_OK);
     run_folder(store, run.id, folder, sizeof folder);
     store_close(store);

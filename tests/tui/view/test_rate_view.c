@@ -4,45 +4,21 @@
 #include <locale.h>
 #include <signal.h>
 
-#include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
-#include "tests/tui/view/terminal_fixture.h"
-
-static char home[1024], environment[1100];
+#include "tests/tui/view/trained_base.h"
 
 /* Trains "base" for a step, whose configuration the forms begin with. */
 static int train_base(void **state)
 {
     (void)state;
-    char corpus[1200], command[4096], text[4000];
-    struct err err = {0};
-    const char verse[] = "In the beginning God created the heaven and the earth. ";
-    for (size_t i = 0; i < sizeof text; i++) text[i] = verse[i % (sizeof verse - 1)];
-    snprintf(home, sizeof home, "%s/rates", getenv("ANNEAL_TEST_DIR"));
-    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
-    snprintf(corpus, sizeof corpus, "%s/corpus.txt", getenv("ANNEAL_TEST_DIR"));
-    if (file_make_folders(home, &err) || file_write_atomic(corpus, text, sizeof text, &err)) return 1;
-    snprintf(command, sizeof command,
-             "ANNEAL_HOME=%s %s train --device cpu --progress none --name base --data.train=%s "
-             "--data.tokenizer=bytes --model.num_layers=1 --model.hidden_dim=16 --model.num_heads=2 "
-             "--train.seq_len=16 --train.batch_size=2 --train.total_steps=1",
-             home, getenv("ANNEAL_BINARY"), corpus);
-    return system(command) != 0;
-}
-
-static struct pty *open_base(int rows, int columns)
-{
-    static const char *const watch[] = {"watch", "base", NULL};
-    struct pty *pty = terminal_open(environment, rows, columns, NULL, "OMP_NUM_THREADS=1", watch);
-    pty_wait_text(pty, "finished");
-    return pty;
+    return trained_base("--train.total_steps=1");
 }
 
 /* The form of a new run like "base". */
 static struct pty *open_form(int rows, int columns)
 {
-    struct pty *pty = open_base(rows, columns);
+    struct pty *pty = trained_base_watch(rows, columns);
     pty_send(pty, "b");
     pty_wait_text(pty, "New run  from base");
     return pty;
@@ -71,7 +47,7 @@ TEST_CASE(the_suggested_rate_goes_into_the_form)
                   "0.5"); /* the field is typed into */
     pty_wait_text(pty, "*0.5");
     leave(pty);
-    assert_true(store_fixture_number(home, "select count(*) from runs") == 1);
+    assert_true(store_fixture_number(trained_home, "select count(*) from runs") == 1);
 }
 
 TEST_CASE(a_rate_can_be_chosen_on_the_curve)
@@ -128,7 +104,7 @@ TEST_CASE(a_search_that_fails_says_why_and_one_that_is_stopped_keeps_its_curve)
 
 TEST_CASE(a_fork_has_no_search)
 {
-    struct pty *pty = open_base(24, 80);
+    struct pty *pty = trained_base_watch(24, 80);
     pty_send(pty, "Cf");
     pty_wait_text(pty, "Fork  of base from step 1");
     assert_false(pty_has_text(pty, "find rate"));
