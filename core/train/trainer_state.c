@@ -209,7 +209,9 @@ static void hand_over(struct trainer *t, int rank)
             n = bytes - at < most ? bytes - at : most;
             if (t->world->rank == 0) net->backend->mem_download(staging, memory, n, net->stream);
             world_send(t->world, 0, rank, staging, n);
-            if (t->world->rank == rank) net->backend->mem_upload(memory, staging, n, net->stream);
+            if (t->world->rank != rank) continue;
+            net->backend->mem_upload(memory, staging, n, net->stream);
+            net->backend->stream_wait(net->stream, NULL); /* before the staging memory is reused */
         }
 }
 

@@ -119,6 +119,18 @@ TEST(a_run_goes_on_with_any_number_of_gpus_and_on_a_cpu, struct stage *s)
     history_expect_alike("whole-bf16", "other-bf16", 2e-4);
 }
 
+/* The moments come from rank 0 through page-locked memory, which a late stream reads late. */
+TEST(a_resumed_rank_has_all_its_moments_however_late_they_are_copied, struct stage *s)
+{
+    stage_need_mpi();
+    train(s, "whole", "cuda", "2", FP32, NULL);
+    train(s, "late", "cuda", "2", FP32, "--train.total_steps=3");
+    setenv("ANNEAL_SIM_STREAMS", "late", 1);
+    go_on("late", "cuda", "2", "--train.total_steps=5");
+    unsetenv("ANNEAL_SIM_STREAMS");
+    history_expect_same("whole", "late");
+}
+
 TEST(devices_says_whether_several_gpus_can_train_together, struct stage *s)
 {
     for (int there = 1; there >= 0; there--) {
