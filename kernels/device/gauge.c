@@ -82,6 +82,17 @@ struct gauge {
     double cpu_seconds, at;
 };
 
+/* CUDA does not say whether a UUID is that of a GPU or of an instance of one (MIG), which NVML knows by
+ * another prefix. */
+static bool find_gpu(struct gauge *g, const char *uuid)
+{
+    char instance[64];
+    if (g->nvml.by_uuid(uuid, &g->device) == NVML_CODE_SUCCESS) return true;
+    if (strncmp(uuid, "GPU-", 4) != 0) return false;
+    snprintf(instance, sizeof instance, "MIG-%s", uuid + 4);
+    return g->nvml.by_uuid(instance, &g->device) == NVML_CODE_SUCCESS;
+}
+
 static enum status open_gpu(struct gauge *g, const char *uuid, struct err *err)
 {
     g->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -100,7 +111,7 @@ static enum status open_gpu(struct gauge *g, const char *uuid, struct err *err)
         return err_set(err, STATUS_NOT_FOUND,
                        "no GPU metrics: NVML does not start (error %d; run nvidia-smi for details)", code);
     g->initialised = true;
-    if (g->nvml.by_uuid(uuid, &g->device) != NVML_CODE_SUCCESS)
+    if (!find_gpu(g, uuid))
         return err_set(err, STATUS_NOT_FOUND, "no GPU metrics: NVML does not know %s", uuid);
     if (!g->nvml.index || g->nvml.index(g->device, &g->index) != NVML_CODE_SUCCESS) g->index = 0;
     return STATUS_OK;

@@ -84,6 +84,17 @@ TEST_CASE(a_gpu_reports_load_memory_power_and_clocks)
     assert_int_equal(s->opened, 0);
 }
 
+TEST_CASE(an_instance_of_a_gpu_is_found_by_the_uuid_that_cuda_gives)
+{
+    struct nvml_stand_in *s = stand_in();
+    struct gpu_record r;
+    struct gauge *gauge = open_gauge("GPU-instance");
+    gauge_read(gauge, &r);
+    assert_int_equal(r.memory_total_bytes, 80 * GIB);
+    gauge_close(gauge);
+    assert_int_equal(s->opened, 0);
+}
+
 TEST_CASE(every_reason_for_low_clocks_is_reported_the_weightiest_first)
 {
     static const struct {

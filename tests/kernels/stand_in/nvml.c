@@ -47,9 +47,11 @@ int nvmlShutdown(void)
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **out)
 {
     *out = &nvml_stand_in;
-    return strcmp(uuid, "GPU-stand-in") == 0 || strcmp(uuid, "GPU-00102030-4050-6070-8090-a0b0c0d0e0f0") == 0
-               ? 0
-               : NOT_FOUND;
+    static const char *const known[] = {"GPU-stand-in", "GPU-00102030-4050-6070-8090-a0b0c0d0e0f0",
+                                        "MIG-instance"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(uuid, known[i]) == 0) return 0;
+    return NOT_FOUND;
 }
 
 int nvmlDeviceGetIndex(void *device, unsigned *out)
