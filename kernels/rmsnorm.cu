@@ -146,7 +146,7 @@ void rmsnorm_backward(void *dx, float *dweight, void *norm, const void *dout, co
                    (T *)dx, partial, (T *)norm, (const T *)dout, (const T *)x, (const T *)weight, rstd, N, C,
                    rows);
         };
-        if (shared <= SHARED_MOST)
+        if (shared + 32 * sizeof(double) <= SHARED_MOST) /* with those of block_sum */
             launch.template operator()<true>();
         else
             launch.template operator()<false>();
