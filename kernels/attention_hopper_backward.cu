@@ -141,6 +141,8 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         row_store<D / 8>(dqkv + p.qkv(b, u, p.NH + kv), dk[0], i, 0, p.scale, p);
         row_store<D / 8>(dqkv + p.qkv(b, u, p.NH + p.NKV + kv), dv[0], i, 0, 1.0f, p);
     }
+#else
+    __trap();
 #endif
 }
 
@@ -233,6 +235,8 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         if (p.cos_sin != NULL) row_turn_back<D / 8>(dq[0], i, p.angles(b, t));
         row_store<D / 8>(dqkv + p.qkv(b, t, h), dq[0], i, 0, p.scale, p);
     }
+#else
+    __trap();
 #endif
 }
 

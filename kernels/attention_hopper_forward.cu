@@ -140,6 +140,8 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         row_store<D / 8>(out + p.out(b, t, h), sum[0], i, 0, 1.0f / all, p);
         if (lane % 4 == 0) lse[p.lse(b, h) + (unsigned)t] = rows.top[i] * p.scale + logf(all);
     }
+#else
+    __trap();
 #endif
 }
 

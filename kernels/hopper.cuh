@@ -1,7 +1,7 @@
 /* The PTX instructions of compute capability 9.0 that kernels/attention_hopper_*.cu are made of, one function
  * each: products of a warpgroup (wgmma), boxes of a tensor copied to shared memory (TMA), and the barriers
- * that a copy completes (mbarrier). They exist for sm_90a alone; in other machine code the kernels are empty
- * and never launched.
+ * that a copy completes (mbarrier). They exist for sm_90a alone. In other machine code the kernels trap; they
+ * are launched there only with CUDA_FORCE_PTX_JIT=1, when a driver compiles the PTX of compute_90 instead.
  *
  * A warpgroup is four warps, the first of which has a number that is a multiple of four. All its lanes call
  * the functions group_*, in the same order with the same tiles. The sums of a product lie in registers as
