@@ -182,8 +182,7 @@ TEST(a_template_that_fails_is_named_with_its_line, struct scene *s)
         expect_refused(give(s, CHAT, "the fox\n", 8, NULL), cases[i].sentence);
     }
     assert_int_equal(unlink(s->template), 0);
-    expect_refused(give(s, CHAT, "the fox\n", 8, NULL), "the model has no chat template (name one with "
-                                                        "--template FILE, or continue a text with `");
+    expect_refused(give(s, CHAT, "the fox\n", 8, NULL), "chat --template FILE`, or continue a text with `");
     expect_refused(give(s, CHAT, "the fox\n", 8, "--template=/nowhere.jinja"), "/nowhere.jinja: cannot open");
 }
 
