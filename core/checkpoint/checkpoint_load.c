@@ -180,9 +180,10 @@ static enum status check_adapters(const struct safetensors *file, const struct m
             return err_set(err, STATUS_USAGE, "%s: has a tensor %.90s, for which this model has no matrix",
                            file->path, name);
     }
-    for (size_t i = 0; !status && i < model->param_count; i++)
-        if (belongs_to_adapters(&model->params[i]))
-            status = find_tensor(file, ADAPTERS_KIND, &model->params[i], &t, err);
+    for (size_t i = 0; !status && i < model->param_count; i++) {
+        status = find_tensor(file, ADAPTERS_KIND, &model->params[i], &t, err);
+        if (!t && !belongs_to_adapters(&model->params[i])) status = STATUS_OK;
+    }
     return status;
 }
 

@@ -199,6 +199,26 @@ ADAPTER_CASE(several_adapters_are_added_up, struct stage *s)
         "lm_head");
 }
 
+/* What was trained beside the adapters comes from them, so that its size is theirs. */
+ADAPTER_CASE(what_adapters_bring_has_to_fit_the_model, struct stage *s)
+{
+    static const char *const changes[][2] = {
+        {"s/\"shape\":\\[47,24\\]/\"shape\":[24,47]/",
+         "lm_head.weight is (24, 47), this model needs (47, 24)"},
+        {"s/\"F32\",\"shape\":\\[47,24\\]/\"I32\",\"shape\":[47,24]/", "lm_head.weight is I32"}};
+    const char *folder = stage_path(s, "misfit");
+    char command[1600];
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        snprintf(command, sizeof command,
+                 "rm -rf %s && cp -r " PEFT
+                 "qwen2/adapter %s && LC_ALL=C sed -i '%s' %s/adapter_model.safetensors",
+                 folder, folder, changes[i][0], folder);
+        assert_int_equal(system(command), 0);
+        adapter_refused(process_start("model", "merge", PEFT "qwen2", folder, stage_path(s, "never"), NULL),
+                        changes[i][1]);
+    }
+}
+
 ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
 {
     static const struct {
