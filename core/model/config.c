@@ -421,6 +421,8 @@ static enum status derive(struct config *config, struct err *err)
     bool from = *config->model.from, nf4 = config->lora.rank && config->lora.base == LORA_BASE_NF4;
     if (!*is_set(config, "train.beta2")) config->train.beta2 = beta2_of[config->train.optimizer];
     if (!*is_set(config, "checkpoint.activation_interval")) config->checkpoint.activation_interval = nf4;
+    if (from && sizes->num_labels && !*is_set(config, "classifier.pooling"))
+        config->classifier.pooling = sizes->pooling;
     follow_tokenizer(config);
     if (*is_set(config, "model.num_heads") && !*is_set(config, "model.num_kv_heads"))
         sizes->num_kv_heads = sizes->num_heads;

@@ -181,6 +181,18 @@ static enum status follow_names(struct config *config, const char *folder, bool 
     return status;
 }
 
+/* Sets classifier.pooling, if the adapters make a classifier and come with its config.json. */
+static enum status follow_classifier(struct config *config, const char *folder, struct err *err)
+{
+    char path[CONFIG_TEXT_MAX + 32];
+    struct model_config own = {0};
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    if (!file_exists(path)) return STATUS_OK;
+    enum status status = hugging_face_read_config(path, &own, err);
+    if (status || !own.num_labels) return status;
+    return follow(config, "classifier.pooling", pooling_word(own.pooling), err);
+}
+
 static enum status find_base(struct config *config, const struct adapter_base *named, struct err *err)
 {
     char path[CONFIG_TEXT_MAX + 32];
@@ -227,6 +239,7 @@ enum status trainable_follow_adapters(struct config *config, struct err *err)
     if (!status) status = follow(config, "lora.rslora", a.rslora ? "true" : "false", err);
     if (!status && config->lora.dropout == 0) config->lora.dropout = a.dropout;
     if (!status) status = follow_names(config, folder, sizes.tie_weights, err);
+    if (!status) status = follow_classifier(config, folder, err);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && file_exists(path)) follow(config, "data.tokenizer", path, NULL);
     return status;

@@ -162,6 +162,37 @@ STAGE_CASE(adapters_and_an_export_classify_as_well, struct stage *s)
     assert_true(stage_real(merged, "accuracy") == stage_real(apart, "accuracy"));
 }
 
+static const char *pooling_of(const struct stage *s, const char *name)
+{
+    char path[760];
+    const char *folder = stage_path(s, name);
+    process_run(0, "model", "export", name, "-o", folder, NULL);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    json_t *config = stage_json(stage_read(path));
+    return stage_text(config, "pooling");
+}
+
+STAGE_CASE(training_that_begins_with_a_classifier_pools_as_that_does, struct stage *s)
+{
+    char path[700];
+    write_texts(s, path, 90);
+    char *data = kept_format("--data.train=%s", path);
+    static const char *const more[][3] = {{"whole", "further", "--train.epochs=1"},
+                                          {"tuned", "tuned-further", "--train.epochs=1"},
+                                          {"whole", "otherwise", "--classifier.pooling=last"}};
+    process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
+    train(s, "whole", path, "--classifier.pooling=mean");
+    process_run(0, "train", s->config, "--name=tuned", "--model.from=base", "--data.format=labels",
+                "--lora.rank=4", "--classifier.pooling=mean", "--train.epochs=1", "--progress=none",
+                "--train.seq_len=48", data, NULL);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        process_run(0, "train", s->config, kept_format("--model.from=%s", more[i][0]),
+                    kept_format("--name=%s", more[i][1]), "--data.format=labels", "--train.seq_len=48",
+                    "--progress=none", data, more[i][2], NULL);
+        assert_string_equal(pooling_of(s, more[i][1]), i < 2 ? "mean" : "last");
+    }
+}
+
 STAGE_CASE(the_first_batches_of_an_evaluation_are_a_fair_sample, struct stage *s)
 {
     char path[700], data[720], *text = NULL;
