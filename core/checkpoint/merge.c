@@ -15,6 +15,7 @@
 struct merging {
     struct model model;
     bool new_head; /* the adapters make a classifier of a language model */
+    bool pools;    /* or were trained on a classifier with another pooling than its own */
     struct safetensors base;
     struct adapter_stack adapters;
     struct safetensor *tensors; /* `count` to write, whose data are those of base or adapters; owned */
@@ -120,6 +121,7 @@ static enum status read_model(struct merging *m, const char *base, const char *a
         status = hugging_face_read_config(path, &own, err);
     if (status) return status;
     m->new_head = own.num_labels && !config.num_labels;
+    m->pools = own.num_labels && own.pooling != config.pooling;
     if (own.num_labels) config.num_labels = own.num_labels, config.pooling = own.pooling;
     status = model_init(&m->model, &config, err);
     return status || !own.num_labels ? status : hugging_face_read_classes(path, &m->model, err);
@@ -180,9 +182,8 @@ enum status checkpoint_merge(const char *base, const char *const *adapters, int 
     const char *words =
         file_exists(checkpoint_join(path, adapters[0], "tokenizer.json")) ? adapters[0] : base;
     enum status status = open_merging(&m, base, adapters, count, err);
-    if (!status)
-        status =
-            checkpoint_export_with(m.new_head ? adapters[0] : base, words, to, write_merged, &m, bytes, err);
+    const char *described = m.new_head || m.pools ? adapters[0] : base;
+    if (!status) status = checkpoint_export_with(described, words, to, write_merged, &m, bytes, err);
     free(m.a), free(m.b), free(m.row), free(m.sum), free(m.tensors);
     safetensors_close(&m.base);
     adapter_stack_close(&m.adapters);

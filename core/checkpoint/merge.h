@@ -1,6 +1,7 @@
 /* Adapters merged into the weights of their base: W + scale · B A, computed in fp32 and rounded to the type
  * in which the base stores W. What was trained beside the adapters replaces the base's; adapters that make a
- * classifier of a language model bring its head and their config.json. */
+ * classifier of a language model bring its head and their config.json, and those that were trained with
+ * another pooling their config.json. */
 #ifndef ANNEAL_CORE_CHECKPOINT_MERGE_H
 #define ANNEAL_CORE_CHECKPOINT_MERGE_H
 

@@ -162,14 +162,19 @@ STAGE_CASE(adapters_and_an_export_classify_as_well, struct stage *s)
     assert_true(stage_real(merged, "accuracy") == stage_real(apart, "accuracy"));
 }
 
-static const char *pooling_of(const struct stage *s, const char *name)
+static const char *pooling_in(const char *folder)
 {
     char path[760];
-    const char *folder = stage_path(s, name);
-    process_run(0, "model", "export", name, "-o", folder, NULL);
     snprintf(path, sizeof path, "%s/config.json", folder);
     json_t *config = stage_json(stage_read(path));
     return stage_text(config, "pooling");
+}
+
+static const char *pooling_of(const struct stage *s, const char *name)
+{
+    const char *folder = stage_path(s, name);
+    process_run(0, "model", "export", name, "-o", folder, NULL);
+    return pooling_in(folder);
 }
 
 STAGE_CASE(training_that_begins_with_a_classifier_pools_as_that_does, struct stage *s)
@@ -191,6 +196,21 @@ STAGE_CASE(training_that_begins_with_a_classifier_pools_as_that_does, struct sta
                     "--progress=none", data, more[i][2], NULL);
         assert_string_equal(pooling_of(s, more[i][1]), i < 2 ? "mean" : "last");
     }
+}
+
+STAGE_CASE(adapters_merged_into_a_classifier_keep_their_pooling, struct stage *s)
+{
+    char path[700];
+    const char *merged = stage_path(s, "merged");
+    write_texts(s, path, 90);
+    train(s, "whole", path, "--classifier.pooling=mean");
+    process_run(0, "train", s->config, "--name=tuned", "--model.from=whole", "--data.format=labels",
+                "--lora.rank=4", "--classifier.pooling=last", "--train.epochs=1", "--progress=none",
+                "--train.seq_len=48", kept_format("--data.train=%s", path), NULL);
+    process_run(0, "model", "merge", "whole", "tuned", merged, "--progress=none", NULL);
+    assert_string_equal(pooling_in(merged), "last");
+    expect_close(stage_real(evaluate(merged, path), "loss"), stage_real(evaluate("tuned", path), "loss"),
+                 1e-4);
 }
 
 STAGE_CASE(the_first_batches_of_an_evaluation_are_a_fair_sample, struct stage *s)
