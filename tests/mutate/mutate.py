@@ -40,7 +40,8 @@ PATIENCE = float(os.environ.get("PATIENCE") or 20)
 SLOWEST = float(os.environ.get("SLOWEST") or 900)
 MINUTES = float(os.environ.get("MINUTES") or 1e9)
 INSIDE = """mount --bind "$1" "$1" && mount --bind /tmp /tmp && mount -o remount,bind,ro / &&
-            mount -t tmpfs tmpfs /dev/shm && case $1/ in /tmp/*) ;; *) mount -t tmpfs tmpfs /tmp ;; esac &&
+            case $1/ in /dev/shm/*) mount --bind /dev/shm /dev/shm ;; *) mount -t tmpfs tmpfs /dev/shm ;; esac &&
+            case $1/ in /tmp/*) ;; *) mount -t tmpfs tmpfs /tmp ;; esac &&
             cd "$1" && shift && ulimit -S -f 20000000 && trap '' XFSZ && echo 1000 >/proc/self/oom_score_adj && exec "$@" """
 NAMESPACE = ["unshare", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]),
              "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", INSIDE, "sh"]
@@ -202,7 +203,7 @@ def wanted(name):
 def test_programs():
     names = [path[len(f"{TREE}/{BUILD}/tests/"):] for pattern in ("*/test_*", "*/*/test_*")
              for path in glob.glob(f"{TREE}/{BUILD}/tests/{pattern}") if "." not in os.path.basename(path)]
-    scripts = [path[len(f"{TREE}/tests/"):] for path in glob.glob(f"{TREE}/tests/*/test_*.sh")]
+    scripts = [path[len(f"{TREE}/tests/"):] for pattern in ("*", "*/*") for path in glob.glob(f"{TREE}/tests/{pattern}/test_*.sh")]
     there = [name for name in names if os.path.exists(f"{TREE}/tests/{name}.c")]  # not one built of what was removed
     return [name for name in sorted(there + scripts) if wanted(name)]
 
