@@ -119,9 +119,8 @@ enum status field_check(const char *name, const char *const *names, size_t count
         if (strcmp(names[i], name) == 0) return STATUS_OK;
     if (field_find(name, &field) && (field.column || field.made || field.metric != METRIC_COUNT))
         return STATUS_OK; /* another name of one in the list */
-    const char *nearest = text_nearest(name, names, count);
-    return err_set(err, STATUS_USAGE, "no column, key or metric is called \"%.40s\"%s%s%s", name,
-                   nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    return err_set(err, STATUS_USAGE, "no column, key or metric is called \"%.40s\"%s", name,
+                   DID_YOU_MEAN(text_nearest(name, names, count)));
 }
 
 /* ---- values ---- */

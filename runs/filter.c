@@ -192,9 +192,8 @@ static bool check_status(struct parser *p, const char *begin, const struct field
     if (field->column != &store_columns[COLUMN_RUNS_status] || word_parse(status_words, value, &status))
         return true;
     while (status_words[count]) count++;
-    const char *nearest = text_nearest(value, status_words, (size_t)count);
-    object(p, begin, p->at, "no status is called \"%.40s\"%s%s%s", value, nearest ? "; did you mean \"" : "",
-           nearest ? nearest : "", nearest ? "\"?" : "");
+    object(p, begin, p->at, "no status is called \"%.40s\"%s", value,
+           DID_YOU_MEAN(text_nearest(value, status_words, (size_t)count)));
     return false;
 }
 

@@ -208,10 +208,8 @@ static enum status not_found(struct store *store, const char *word, struct err *
             names[n++] = runs[i].name;
             names[n++] = runs[i].id;
         }
-        const char *nearest = text_nearest(word, names, n);
-        status = err_set(
-            err, STATUS_NOT_FOUND, "run \"%s\": there is no such run%s%s%s (`%s runs` lists them)", word,
-            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", TEXT_PROGRAM);
+        status = err_set(err, STATUS_NOT_FOUND, "run \"%s\": there is no such run%s (`%s runs` lists them)",
+                         word, DID_YOU_MEAN(text_nearest(word, names, n)), TEXT_PROGRAM);
     }
     arena_release(&arena);
     return status;

@@ -95,8 +95,8 @@ static const struct command *find(const struct command *command, const char *wor
     const char *nearest = text_nearest(word, names, count);
     for (const struct command_hint *hint = command->hints; hint && hint->word; hint++)
         if (strcmp(hint->word, word) == 0) nearest = hint->instead;
-    err_set(err, STATUS_USAGE, "%s \"%.80s\"%s%s%s", *word == '-' ? "unknown option" : "no command", word,
-            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    err_set(err, STATUS_USAGE, "%s \"%.80s\"%s", *word == '-' ? "unknown option" : "no command", word,
+            DID_YOU_MEAN(nearest));
     return NULL;
 }
 

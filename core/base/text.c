@@ -54,6 +54,13 @@ const char *text_nearest(const char *word, const char *const *names, size_t coun
     return nearest;
 }
 
+char *text_did_you_mean(const char *nearest, char *buf, size_t size)
+{
+    *buf = '\0';
+    if (nearest) snprintf(buf, size, "; did you mean \"%s\"?", nearest);
+    return buf;
+}
+
 int text_word_index(const char *words, const char *word, size_t n)
 {
     for (int index = 0; *words; index++) {

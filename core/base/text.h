@@ -14,6 +14,11 @@
  * be worth suggesting (more than a third of the letters differ, in short ones more than one). */
 const char *text_nearest(const char *word, const char *const *names, size_t count);
 
+/* Writes "; did you mean \"NEAREST\"?" to buf, the end of a message about an unknown word; "" for NULL.
+ * Returns buf. */
+char *text_did_you_mean(const char *nearest, char *buf, size_t size);
+#define DID_YOU_MEAN(nearest) text_did_you_mean(nearest, (char[128]){0}, 128)
+
 /* The place, from 0, of a word of n bytes in a text of words with one blank between; -1: it is not there. */
 int text_word_index(const char *words, const char *word, size_t n);
 

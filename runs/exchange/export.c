@@ -283,8 +283,8 @@ static enum status check_recorded(struct store *store, const char *const *run_id
         for (size_t m = 0; m < metrics.count; m++) names[m] = metrics.of[m].name;
         nearest = text_nearest(name, names, metrics.count);
         if (nearest && strcmp(nearest, name) == 0) nearest = NULL;
-        status = err_set(err, STATUS_NOT_FOUND, "%.80s: no value is recorded under this name%s%.80s%s", name,
-                         nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+        status = err_set(err, STATUS_NOT_FOUND, "%.80s: no value is recorded under this name%s", name,
+                         DID_YOU_MEAN(nearest));
     }
     arena_release(&arena);
     return status;

@@ -73,12 +73,9 @@ static enum status parse_order(const struct words *words, int *verb, double *arg
 {
     const char *word = words->words[1], *value = words->words[2];
     *argument = NAN;
-    if (!word_parse(verb_words, word, verb)) {
-        const char *nearest = text_nearest(word, verb_words, ORDER_TRACE + 1);
-        return err_set(err, STATUS_USAGE, "there is no order \"%.40s\"%s%s%s (%s order --help lists them)",
-                       word, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
-                       TEXT_PROGRAM);
-    }
+    if (!word_parse(verb_words, word, verb))
+        return err_set(err, STATUS_USAGE, "there is no order \"%.40s\"%s (%s order --help lists them)", word,
+                       DID_YOU_MEAN(text_nearest(word, verb_words, ORDER_TRACE + 1)), TEXT_PROGRAM);
     if (*verb != ORDER_LR_FACTOR)
         return value ? err_set(err, STATUS_USAGE, "only lr-factor takes a value") : STATUS_OK;
     if (value && text_parse_double(value, argument) && *argument >= 0 && *argument <= FACTOR_MAX)

@@ -198,6 +198,8 @@ TEST_CASE(text_suggests_the_nearest_name)
     static const char *const options[] = {"help", "name"};
     assert_string_equal(text_nearest("nmae", options, 2), "name");
     assert_null(text_nearest("step", options, 2)); /* half of its letters differ */
+    assert_string_equal(DID_YOU_MEAN("name"), "; did you mean \"name\"?");
+    assert_string_equal(DID_YOU_MEAN(NULL), "");
 }
 
 TEST_CASE(numbers_are_written_short_and_read_back)
