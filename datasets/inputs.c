@@ -537,10 +537,10 @@ void inputs_note(const struct inputs *texts, const struct progress *progress)
     }
     if (texts->skipped) note_skipped(texts, progress);
     if (!doubtful) return;
-    int used = snprintf(sentence, sizeof sentence, "%s: %s", texts->paths[first], why);
+    snprintf(sentence, sizeof sentence, "%s: %s", texts->paths[first], why);
     if (doubtful > 1)
-        snprintf(sentence + used, sizeof sentence - (size_t)used,
-                 "; %zu more of the %zu files are no UTF-8 either", doubtful - 1, texts->count);
+        text_add(sentence, sizeof sentence, "; ", "%zu more of the %zu files are no UTF-8 either",
+                 doubtful - 1, texts->count);
     note(progress, true, sentence);
 }
 

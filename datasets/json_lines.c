@@ -56,12 +56,11 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
 
 char *json_lines_members(const json_t *object, char *buf, size_t size)
 {
-    size_t used = 0;
-    for (void *i = json_object_iter((json_t *)object); i && used < size;
-         i = json_object_iter_next((json_t *)object, i))
-        used += (size_t)snprintf(buf + used, size - used, "%s\"%.40s\"", used ? ", " : "",
-                                 CLEAN_LINE(json_object_iter_key(i)));
-    if (!used) snprintf(buf, size, "nothing");
+    json_t *all = (json_t *)object, *member;
+    const char *name;
+    *buf = '\0';
+    json_object_foreach(all, name, member) text_add(buf, size, ", ", "\"%.40s\"", CLEAN_LINE(name));
+    if (!*buf) snprintf(buf, size, "nothing");
     return buf;
 }
 

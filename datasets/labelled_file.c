@@ -42,13 +42,6 @@ static enum status bad(struct reader *r, const char *what)
                err_set(r->err, STATUS_CORRUPT, "%s: line %" PRIu64 ": %s", r->path, r->row.line, what);
 }
 
-/* Adds a column's name to the list for a message. */
-static void list_name(char names[NAMES_SHOWN], const char *name)
-{
-    size_t used = strlen(names);
-    snprintf(names + used, NAMES_SHOWN - used, "%s\"%.40s\"", used ? ", " : "", CLEAN_LINE(name));
-}
-
 static enum status no_column(struct reader *r, int which, const char *names)
 {
     static const char *const remedies[2] = {"set data.text_column, or the option --column",
@@ -84,7 +77,7 @@ static enum status visit_row(struct reader *r)
 
 static void take_name(struct reader *r, const char *name)
 {
-    list_name(r->names, name);
+    text_add(r->names, sizeof r->names, ", ", "\"%.40s\"", CLEAN_LINE(name));
     for (int i = 0; i < 2; i++) {
         if (!r->columns[i] || strcmp(name, r->columns[i]) != 0) continue;
         if (r->places[i] >= 0) bad(r, "the header names the column of the text or the label twice");

@@ -39,12 +39,12 @@ static enum status add_step_metrics(struct list *list)
     char sql[SQL_MAX];
     sqlite3_stmt *select;
     bool row, known[ROLLUP_METRICS] = {false};
-    int n = snprintf(sql, sizeof sql, "select count(*)");
+    snprintf(sql, sizeof sql, "select count(*)");
     for (int m = 0; m < ROLLUP_METRICS; m++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, ", max(%s is not null or nan & %d)",
-                      metric_name((enum metric)m), metric_column((enum metric)m)->null);
-    snprintf(sql + n, sizeof sql - (size_t)n,
-             " from (select * from steps where run_id = ?1 order by segment desc, step desc limit %d)",
+        text_add(sql, sizeof sql, ", ", "max(%s is not null or nan & %d)", metric_name((enum metric)m),
+                 metric_column((enum metric)m)->null);
+    text_add(sql, sizeof sql, " ",
+             "from (select * from steps where run_id = ?1 order by segment desc, step desc limit %d)",
              NEWEST_ROWS);
     enum status status = store_query(list->store, &select, list->err, sql, "s", list->run_id);
     if (!status) status = store_step(list->store, select, &row, list->err);
@@ -87,11 +87,10 @@ static enum status add_devices(struct list *list)
     char sql[SQL_MAX], prefix[32];
     sqlite3_stmt *select;
     bool row;
-    int n = snprintf(sql, sizeof sql, "select gpu");
-    for (int c = 0; c < COLUMNS; c++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, ", max(%s is not null)", columns[c]);
-    snprintf(sql + n, sizeof sql - (size_t)n,
-             " from (select * from gpu_samples where run_id = ?1 order by wall_time desc limit %d) group by"
+    snprintf(sql, sizeof sql, "select gpu");
+    for (int c = 0; c < COLUMNS; c++) text_add(sql, sizeof sql, ", ", "max(%s is not null)", columns[c]);
+    text_add(sql, sizeof sql, " ",
+             "from (select * from gpu_samples where run_id = ?1 order by wall_time desc limit %d) group by"
              " gpu order by gpu desc",
              NEWEST_ROWS);
     enum status status = store_query(list->store, &select, list->err, sql, "s", list->run_id);

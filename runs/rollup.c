@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/base/text.h"
 #include "runs/table.h"
 
 /* ---- metrics and points ---- */
@@ -139,10 +140,10 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
     sqlite3_stmt *select;
     char sql[800], from[TABLE_HISTORY_MAX];
     bool row;
-    int n = snprintf(sql, sizeof sql, "select step, nan");
+    snprintf(sql, sizeof sql, "select step, nan");
     for (int m = 0; m < ROLLUP_METRICS; m++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s", metric_name((enum metric)m));
-    snprintf(sql + n, sizeof sql - (size_t)n, " %s and step >= ?2 and step < ?3 order by t.segment, t.step",
+        text_add(sql, sizeof sql, ", ", "%s", metric_name((enum metric)m));
+    text_add(sql, sizeof sql, " ", "%s and step >= ?2 and step < ?3 order by t.segment, t.step",
              table_history(TABLE_STEPS, from));
     enum status status = store_query(store, &select, err, sql, "sii", run_id, first, end);
     while (!status && !(status = store_step(store, select, &row, err)) && row) {

@@ -219,11 +219,12 @@ static enum status not_found(struct store *store, const char *word, struct err *
 static enum status refuse_several(sqlite3_stmt *select, const char *first, const char *word, struct err *err)
 {
     char names[320];
-    int matches = 1, n = snprintf(names, sizeof names, "%s", first);
+    int matches = 1;
+    snprintf(names, sizeof names, "%s", first);
     for (; sqlite3_step(select) == SQLITE_ROW; matches++)
         if (matches < 3)
-            n += snprintf(names + n, sizeof names - (size_t)n, ", %.*s", RUN_ID_MAX,
-                          (const char *)sqlite3_column_text(select, FIELDS_COLUMN));
+            text_add(names, sizeof names, ", ", "%.*s", RUN_ID_MAX,
+                     (const char *)sqlite3_column_text(select, FIELDS_COLUMN));
     sqlite3_reset(select);
     if (matches == 1) return STATUS_OK;
     return err_set(err, STATUS_USAGE, "run \"%s\": %d runs match: %s%s (type more of the id)", word, matches,

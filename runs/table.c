@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 enum { SQL_MAX = 1500 };
 
 /* ---- writing ---- */
@@ -20,11 +22,10 @@ static enum status prepare_insert(struct store *store, enum store_table which, s
                                   struct err *err)
 {
     const struct table_info *table = &store_tables[which];
-    char sql[400];
-    int n =
-        snprintf(sql, sizeof sql, "insert %sinto %s values(", table->keyed ? "or replace " : "", table->name);
-    for (int c = table->first; c < table->end; c++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, "?%s", c + 1 < table->end ? ", " : ")");
+    char sql[400], marks[200] = "";
+    for (int c = table->first; c < table->end; c++) text_add(marks, sizeof marks, ", ", "?");
+    snprintf(sql, sizeof sql, "insert %sinto %s values(%s)", table->keyed ? "or replace " : "", table->name,
+             marks);
     enum status status = store_prepare(store, sql, &store->inserts[which], err);
     *out = store->inserts[which];
     return status;
@@ -88,11 +89,10 @@ enum status table_has(struct store *store, enum store_table which, const char *r
     const struct table_info *table = &store_tables[which];
     char sql[SQL_MAX];
     sqlite3_stmt *select;
-    int n = snprintf(sql, sizeof sql, "select 1 from %s where run_id = ?1 and segment = ?2", table->name);
+    snprintf(sql, sizeof sql, "select 1 from %s where run_id = ?1 and segment = ?2", table->name);
     for (int c = table->first; c < table->end; c++)
         if (store_columns[c].field)
-            n += snprintf(sql + n, sizeof sql - (size_t)n, " and %s is ?%d", store_columns[c].name,
-                          c - table->first + 3);
+            text_add(sql, sizeof sql, " and ", "%s is ?%d", store_columns[c].name, c - table->first + 3);
     enum status status = store_query(store, &select, err, sql, "sn", run_id, segment);
     for (int c = table->first; !status && c < table->end; c++)
         if (store_columns[c].field) bind_field(select, c - table->first + 3, &store_columns[c], record);
@@ -106,9 +106,9 @@ enum status table_has(struct store *store, enum store_table which, const char *r
 void table_fields(enum store_table which, char *buf, size_t size)
 {
     const struct table_info *table = &store_tables[which];
-    for (int c = table->first, n = 0; c < table->end; c++)
-        if (store_columns[c].field)
-            n += snprintf(buf + n, size - (size_t)n, "%st.%s", n ? ", " : "", store_columns[c].name);
+    *buf = '\0';
+    for (int c = table->first; c < table->end; c++)
+        if (store_columns[c].field) text_add(buf, size, ", ", "t.%s", store_columns[c].name);
 }
 
 static bool read_text(const struct column_info *column, sqlite3_stmt *row, int at, struct arena *arena,
@@ -168,14 +168,14 @@ bool table_read(enum store_table which, sqlite3_stmt *row, int first, struct are
 const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX])
 {
     const char *name = store_tables[table].name;
-    int n = snprintf(buf, TABLE_HISTORY_MAX,
-                     "from %s t where t.run_id = ?1 and not exists (select 1 from segments l where l.run_id ="
-                     " ?1 and l.segment > t.segment and ",
-                     name);
+    snprintf(buf, TABLE_HISTORY_MAX,
+             "from %s t where t.run_id = ?1 and not exists (select 1 from segments l where l.run_id = ?1"
+             " and l.segment > t.segment",
+             name);
     if (table == TABLE_STEPS || table == TABLE_PROFILE)
-        snprintf(buf + n, TABLE_HISTORY_MAX - (size_t)n, "l.first_step <= t.step)");
+        text_add(buf, TABLE_HISTORY_MAX, " and ", "l.first_step <= t.step)");
     else
-        snprintf(buf + n, TABLE_HISTORY_MAX - (size_t)n,
+        text_add(buf, TABLE_HISTORY_MAX, " and ",
                  "(l.first_step < t.step or exists (select 1 from %s n where n.run_id = ?1 and"
                  " n.segment = l.segment and n.step = t.step)))",
                  name);

@@ -102,12 +102,12 @@ static enum status write_run(struct store *store, const char *run_id, enum store
     struct run_info info;
     const struct table_info *table = &store_tables[which];
     const struct column_info *columns[COLUMNS_MAX];
-    char sql[1024];
+    char names[700] = "", sql[1024];
     sqlite3_stmt *select;
     bool row;
-    int count = table_csv_columns(which, columns), n = snprintf(sql, sizeof sql, "select ");
-    for (int i = 0; i < count; i++) n += snprintf(sql + n, sizeof sql - (size_t)n, "%s, ", columns[i]->name);
-    snprintf(sql + n, sizeof sql - (size_t)n, "%s from %s where %s = ?1 order by %s, %s",
+    int count = table_csv_columns(which, columns);
+    for (int i = 0; i < count; i++) text_add(names, sizeof names, ", ", "%s", columns[i]->name);
+    snprintf(sql, sizeof sql, "select %s, %s from %s where %s = ?1 order by %s, %s", names,
              table_column(which, "nan") ? "nan" : "0", table->name, columns[0]->name, columns[0]->name,
              table->order);
     enum status status = run_get(store, run_id, &info, err);

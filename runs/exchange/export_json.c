@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/run.h"
 #include "runs/table.h"
 
@@ -95,11 +96,10 @@ static enum status write_rows(struct document *d, const char *name, enum store_t
                               enum json_out_layout layout)
 {
     const struct column_info *columns[COLUMNS_MAX];
-    char sql[TABLE_HISTORY_MAX + 300], from[TABLE_HISTORY_MAX];
-    int count = table_csv_columns(table, columns), n = snprintf(sql, sizeof sql, "select ");
-    for (int i = placed ? 1 : 2; i < count; i++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", columns[i]->name, i + 1 < count ? ", " : " ");
-    snprintf(sql + n, sizeof sql - (size_t)n, "%s order by t.segment, t.step", table_history(table, from));
+    char names[200] = "", sql[TABLE_HISTORY_MAX + 300], from[TABLE_HISTORY_MAX];
+    int count = table_csv_columns(table, columns);
+    for (int i = placed ? 1 : 2; i < count; i++) text_add(names, sizeof names, ", ", "%s", columns[i]->name);
+    snprintf(sql, sizeof sql, "select %s %s order by t.segment, t.step", names, table_history(table, from));
     return write_query(d, name, '[', layout, sql);
 }
 

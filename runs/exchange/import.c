@@ -439,10 +439,10 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
         name_after(paths[0], fallback, sizeof fallback);
-        int n = snprintf(message, sizeof message, "imported from %.120s", paths[0]);
+        snprintf(message, sizeof message, "imported from %.120s", paths[0]);
         if (count > 1)
-            snprintf(message + n, sizeof message - (size_t)n, " and %zu more file%s", count - 1,
-                     count > 2 ? "s" : "");
+            text_add(message, sizeof message, " and ", "%zu more file%s", count - 1,
+                     text_plural((int64_t)count - 1));
         status = make_run(&import, name, fallback, message, out);
     }
     if (!status) memcpy(out->remark, import.remark, sizeof out->remark);

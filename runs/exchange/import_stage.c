@@ -41,46 +41,44 @@ enum status import_stage(struct import *import, enum store_table which)
 {
     const struct table_info *table = &store_tables[which];
     char sql[400];
-    int n = snprintf(sql, sizeof sql, "create temp table stage_%s as select * from main.%s where 0;",
-                     table->name, table->name);
+    snprintf(sql, sizeof sql, "create temp table stage_%s as select * from main.%s where 0;", table->name,
+             table->name);
     if (table->keyed)
-        snprintf(sql + n, sizeof sql - (size_t)n, "create unique index temp.key_%s on stage_%s(%s)",
-                 table->name, table->name, table->order);
+        text_add(sql, sizeof sql, " ", "create unique index temp.key_%s on stage_%s(%s)", table->name,
+                 table->name, table->order);
     if (import->staged[which]) return STATUS_OK;
     enum status status = store_exec(import->store, sql, import->err);
     import->staged[which] = !status;
     return status;
 }
 
-/* Writes what happens to an earlier row with the same key: its value is replaced, and its wall time if the
+/* Adds what happens to an earlier row with the same key: its value is replaced, and its wall time if the
  * later one has any. */
-static void write_replacement(const struct import_rows *rows, char *sql, size_t size)
+static void add_replacement(const struct import_rows *rows, char *sql, size_t size)
 {
     const char *value = rows->value->name;
-    int n = snprintf(sql, size, "(%s) do update set %s = excluded.%s", store_tables[rows->table].order, value,
-                     value);
+    text_add(sql, size, " ", "on conflict(%s) do update set %s = excluded.%s",
+             store_tables[rows->table].order, value, value);
     if (table_column(rows->table, "wall_time"))
-        n += snprintf(sql + n, size - (size_t)n, ", wall_time = ifnull(excluded.wall_time, wall_time)");
+        text_add(sql, size, ", ", "wall_time = ifnull(excluded.wall_time, wall_time)");
     if (table_column(rows->table, "nan"))
-        snprintf(sql + n, size - (size_t)n, ", nan = (nan & ~%d) | excluded.nan", rows->value->null);
+        text_add(sql, size, ", ", "nan = (nan & ~%d) | excluded.nan", rows->value->null);
 }
 
 enum status import_rows_begin(struct import_rows *rows)
 {
-    char sql[1400];
+    char names[700] = "", marks[200] = "", sql[1400];
     enum status status = import_stage(rows->import, rows->table);
     bool nan = table_column(rows->table, "nan") != NULL;
-    int n = snprintf(sql, sizeof sql, "insert into temp.stage_%s(", store_tables[rows->table].name);
-    for (int i = 0; i < rows->count; i++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s%s", i ? ", " : "", rows->columns[i]->name);
-    n += snprintf(sql + n, sizeof sql - (size_t)n, "%s) values(", nan ? ", nan" : "");
-    for (int i = 0; i < rows->count + nan; i++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, "%s?%d", i ? ", " : "", i + 1);
-    n += snprintf(sql + n, sizeof sql - (size_t)n, ") on conflict");
-    if (!rows->value)
-        snprintf(sql + n, sizeof sql - (size_t)n, " do nothing");
+    for (int i = 0; i < rows->count; i++) text_add(names, sizeof names, ", ", "%s", rows->columns[i]->name);
+    if (nan) text_add(names, sizeof names, ", ", "nan");
+    for (int i = 0; i < rows->count + nan; i++) text_add(marks, sizeof marks, ", ", "?%d", i + 1);
+    snprintf(sql, sizeof sql, "insert into temp.stage_%s(%s) values(%s)", store_tables[rows->table].name,
+             names, marks);
+    if (rows->value)
+        add_replacement(rows, sql, sizeof sql);
     else
-        write_replacement(rows, sql + n, sizeof sql - (size_t)n);
+        text_add(sql, sizeof sql, " ", "on conflict do nothing");
     return status ? status : store_prepare(rows->import->store, sql, &rows->insert, rows->import->err);
 }
 
@@ -146,8 +144,7 @@ static enum status check_word(struct import *import, const struct column_info *c
     char all[160] = "";
     int word;
     if (!column->words || word_parse(column->words, text, &word)) return STATUS_OK;
-    for (int i = 0, n = 0; column->words[i]; i++)
-        n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", i ? ", " : "", column->words[i]);
+    for (int i = 0; column->words[i]; i++) text_add(all, sizeof all, ", ", "%s", column->words[i]);
     return import_bad(import, "%s: \"%.40s\" is not one of %s", column->name, text, all);
 }
 

@@ -109,14 +109,14 @@ static enum status copy_table(struct transfer *t, enum store_table which, const 
 {
     const struct table_info *table = &store_tables[which];
     const struct column_info *columns[COLUMNS_MAX];
-    char names[700], marks[200], sql[1000];
+    char names[700] = "", marks[200] = "", sql[1000];
     sqlite3_stmt *select = NULL, *insert;
     bool row;
-    int count = 0, n = 0, m = 0, rows = 0;
+    int count = 0, rows = 0;
     for (int c = table->first; c < table->end; c++) {
         if (!is_copied(&store_columns[c])) continue;
-        n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", count ? ", " : "", store_columns[c].name);
-        m += snprintf(marks + m, sizeof marks - (size_t)m, "%s?", count ? ", " : "");
+        text_add(names, sizeof names, ", ", "%s", store_columns[c].name);
+        text_add(marks, sizeof marks, ", ", "?");
         columns[count++] = &store_columns[c];
     }
     snprintf(sql, sizeof sql, "select %s from %s where run_id = ?1 order by %s", names, table->name,
@@ -137,15 +137,14 @@ static enum status copy_table(struct transfer *t, enum store_table which, const 
 static enum status copy_row(struct transfer *t, const char *from, const char *id)
 {
     const struct column_info *columns[COLUMNS_MAX];
-    char names[700], sets[900], sql[1000];
+    char names[700] = "", sets[900] = "", sql[1000];
     sqlite3_stmt *select, *update;
     bool row;
-    int count = 0, n = 0, m = 0;
+    int count = 0;
     for (int c = FIRST_RUNS; c < END_RUNS; c++) {
         if (c == COLUMN_RUNS_id || c == COLUMN_RUNS_name || !is_copied(&store_columns[c])) continue;
-        n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", count ? ", " : "", store_columns[c].name);
-        m += snprintf(sets + m, sizeof sets - (size_t)m, "%s%s = ?%d", count ? ", " : "",
-                      store_columns[c].name, count + 2);
+        text_add(names, sizeof names, ", ", "%s", store_columns[c].name);
+        text_add(sets, sizeof sets, ", ", "%s = ?%d", store_columns[c].name, count + 2);
         columns[count++] = &store_columns[c];
     }
     snprintf(sql, sizeof sql, "select %s from runs where id = ?1", names);

@@ -333,13 +333,11 @@ static size_t first_waiting(const struct reservation *rows, size_t count)
 /* "; reserved: run-a 3.0 GiB (process 17), ...": the first holders. */
 static void name_holders(const struct reservation *rows, size_t count, char *buf, size_t size)
 {
-    size_t used = 0;
     buf[0] = '\0';
-    for (size_t i = 0; i < count && i < 4 && used < size; i++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%.40s %s (process %" PRId64 ")",
-                                 i ? ", " : "; reserved: ", rows[i].holder, TEXT_BYTES(rows[i].bytes),
-                                 rows[i].pid);
-    if (count > 4 && used < size) snprintf(buf + used, size - used, " and %zu more", count - 4);
+    for (size_t i = 0; i < count && i < 4; i++)
+        text_add(buf, size, ", ", "%s%.40s %s (process %" PRId64 ")", i ? "" : "; reserved: ", rows[i].holder,
+                 TEXT_BYTES(rows[i].bytes), rows[i].pid);
+    if (count > 4) text_add(buf, size, " and ", "%zu more", count - 4);
 }
 
 static int64_t kept_free(const struct ledger_room *room)
