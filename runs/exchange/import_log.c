@@ -30,21 +30,9 @@ static enum status next_word(struct log *log, char **rest, char **name, char **n
     return import_bad(log->import, "%.20s: is not a number: \"%.40s\"", *name, *number);
 }
 
-/* Stores a row of `rows`: the segment, the step, then `texts`. */
-static enum status store(struct log *log, struct import_rows *rows, const char *step,
-                         const char *const *texts)
-{
-    char segment[24];
-    snprintf(segment, sizeof segment, "%lld", (long long)log->segment);
-    enum status status = STATUS_OK;
-    for (int i = 0; !status && i < rows->count; i++)
-        status = import_rows_field(rows, i, i == 0 ? segment : i == 1 ? step : texts[i - 2]);
-    return status ? status : import_rows_store(rows);
-}
-
 static enum status read_line(struct log *log, char *line)
 {
-    char *rest = NULL, *name, *word, *number, *first = strtok_r(line, " \t\r\n", &rest);
+    char segment[24], *rest = NULL, *name, *word, *number, *first = strtok_r(line, " \t\r\n", &rest);
     int64_t step;
     if (!first) return STATUS_OK; /* an empty line */
     if (strncmp(first, "s:", 2) != 0 || !text_parse_int(first + 2, &step) || step < 0)
@@ -52,24 +40,25 @@ static enum status read_line(struct log *log, char *line)
     enum status status = next_word(log, &rest, &name, &number);
     if (status) return status;
     if (!name) return import_bad(log->import, "has no values for step %lld", (long long)step);
-    const char *texts[] = {number, NULL, NULL};
+    const char *fields[] = {segment, first + 2, number, NULL, NULL};
     bool training = strcmp(name, "trl") == 0;
     while (!(status = next_word(log, &rest, &word, &number)) && word) {
-        int at = strcmp(word, "lr") == 0 ? 1 : strcmp(word, "norm") == 0 ? 2 : 0;
+        int at = strcmp(word, "lr") == 0 ? 3 : strcmp(word, "norm") == 0 ? 4 : 0;
         if (!training || !at)
             return import_bad(log->import, "\"%.40s\" is not expected here (only lr and norm are)", word);
-        texts[at] = number;
+        fields[at] = number;
     }
     if (status) return status;
     if (training) {
         log->segment += step <= log->last_step;
         log->last_step = step;
-        return store(log, &log->steps, first + 2, texts);
     }
-    if (strcmp(name, "tel") == 0) return store(log, &log->evals, first + 2, texts);
+    snprintf(segment, sizeof segment, "%lld", (long long)log->segment);
+    if (training) return import_rows_add(&log->steps, fields);
+    if (strcmp(name, "tel") == 0) return import_rows_add(&log->evals, fields);
     if (strcmp(name, "eval") != 0)
         return import_bad(log->import, "\"%.40s\" is not known (known are trl, lr, norm, tel, eval)", name);
-    return store(log, &log->measures, first + 2, (const char *[]){"hellaswag_acc", texts[0]});
+    return import_rows_add(&log->measures, (const char *[]){segment, first + 2, "hellaswag_acc", fields[2]});
 }
 
 #define COLUMN(table, name) &store_columns[COLUMN_##table##_##name]

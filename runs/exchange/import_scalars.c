@@ -143,10 +143,7 @@ enum status import_scalar(struct import_scalars *scalars, const char *name, int6
     if (status || !*word) return status;
     snprintf(number, sizeof number, "%" PRId64, step);
     text_format_double(wall_time, time, sizeof time);
+    text_format_double(value, text, sizeof text);
     const char *last = table == TABLE_MEASURES ? word : isfinite(wall_time) ? time : NULL;
-    status = import_rows_field(rows, 0, "1");
-    if (!status) status = import_rows_field(rows, 1, number);
-    if (!status) status = import_rows_field(rows, 2, text_format_double(value, text, sizeof text));
-    if (!status) status = import_rows_field(rows, 3, last);
-    return status ? status : import_rows_store(rows);
+    return import_rows_add(rows, (const char *[]){"1", number, text, last});
 }

@@ -203,3 +203,10 @@ enum status import_rows_store(struct import_rows *rows)
                : import_bad(rows->import, "is a second record of the same %s",
                             store_tables[rows->table].order);
 }
+
+enum status import_rows_add(struct import_rows *rows, const char *const *fields)
+{
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && i < rows->count; i++) status = import_rows_field(rows, i, fields[i]);
+    return status ? status : import_rows_store(rows);
+}

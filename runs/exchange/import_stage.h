@@ -66,6 +66,8 @@ enum status import_rows_begin(struct import_rows *rows);
 enum status import_rows_field(struct import_rows *rows, int i, const char *text);
 /* Ends a row. */
 enum status import_rows_store(struct import_rows *rows);
+/* Both for a whole row, `fields` (count). */
+enum status import_rows_add(struct import_rows *rows, const char *const *fields);
 
 /* Whether this is YYYYMMDD-HHMMSS-name with a name that run_create would not change. */
 bool import_is_id(const char *text);

@@ -106,9 +106,7 @@ static enum status store_setting(struct wandb *w, const char *key, const json_t 
     if (!text) text = dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     clean_line(clean, sizeof clean, text ? text : "");
     free(dumped);
-    enum status status = import_rows_field(&w->params, 0, key);
-    if (!status) status = import_rows_field(&w->params, 1, clean);
-    return status ? status : import_rows_store(&w->params);
+    return import_rows_add(&w->params, (const char *[]){key, clean});
 }
 
 /* Objects become nested keys, such as wandb.model.dim. */
@@ -240,9 +238,7 @@ static enum status read_tag(struct wandb *w, const struct protobuf_field *field)
     tag[utf8_cut(tag, strlen(tag) < TAG_MAX ? strlen(tag) : TAG_MAX - 1)] = '\0';
     for (char *c = tag; *c; c++)
         if (strchr(" ,()=!<>~\"'", *c) || (c == tag && strchr("+-", *c))) *c = '_';
-    if (tag_check(tag, NULL)) return STATUS_OK;
-    enum status status = import_rows_field(&w->tags, 0, tag);
-    return status ? status : import_rows_store(&w->tags);
+    return tag_check(tag, NULL) ? STATUS_OK : import_rows_add(&w->tags, (const char *[]){tag});
 }
 
 static void read_start(struct wandb *w, struct protobuf timestamp)
@@ -291,10 +287,8 @@ static enum status store_run_row(struct wandb *w)
                                .count = 3};
     if (!*name) return STATUS_OK;
     enum status status = import_rows_begin(&rows);
-    if (!status) status = import_rows_field(&rows, 0, name);
-    if (!status) status = import_rows_field(&rows, 1, w->note);
-    if (!status) status = import_rows_field(&rows, 2, *w->start ? w->start : "0");
-    return status ? status : import_rows_store(&rows);
+    if (status) return status;
+    return import_rows_add(&rows, (const char *[]){name, w->note, *w->start ? w->start : "0"});
 }
 
 /* ---- all of it ---- */
