@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "runs/annotation.h"
 #include "runs/database.h"
@@ -17,26 +18,9 @@ struct signature {
     bool recorded;
 };
 
-/* FNV-1a, continued from `hash`, with an end mark. */
-static uint64_t hash_bytes(uint64_t hash, const char *text, size_t bytes)
+static uint64_t hash_text(const char *text, uint64_t seed)
 {
-    for (size_t i = 0; i < bytes; i++) hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xFF) * UINT64_C(0x100000001b3);
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    return hash_bytes(hash, text, strlen(text));
-}
-
-#define HASH_START UINT64_C(0xcbf29ce484222325)
-
-/* Spreads the bits, so that sums of hashes collide no more often than hashes. */
-static uint64_t mixed(uint64_t hash)
-{
-    hash = (hash ^ hash >> 33) * UINT64_C(0xff51afd7ed558ccd);
-    hash = (hash ^ hash >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
-    return hash ^ hash >> 33;
+    return XXH64(text, strlen(text), seed);
 }
 
 static bool is_listed(const char *keys, const char *name)
@@ -76,8 +60,7 @@ static enum status read_params(struct store *store, const char *keys, struct sig
         if (!at || strcmp(at->id, id) != 0) at = find(all, count, id);
         if (!at) continue;
         at->recorded = true;
-        if (!is_listed(keys, name))
-            at->own += mixed(hash_text(hash_text(HASH_START, name), value ? value : ""));
+        if (!is_listed(keys, name)) at->own += hash_text(value ? value : "", hash_text(name, 0));
     }
     return status;
 }
@@ -90,8 +73,8 @@ static uint64_t with_parents(struct signature *all, size_t count, const struct r
     if (!*run->parent_id || depth == 0) return at->own;
     struct signature *parent = find(all, count, run->parent_id);
     uint64_t origin =
-        parent ? with_parents(all, count, runs, parent, depth - 1) : hash_text(HASH_START, run->parent_id);
-    return at->own + mixed(origin + mixed((uint64_t)run->parent_step + 1));
+        parent ? with_parents(all, count, runs, parent, depth - 1) : hash_text(run->parent_id, 0);
+    return at->own + XXH64(&run->parent_step, sizeof run->parent_step, origin);
 }
 
 static int compare_signatures(const void *left, const void *right)
@@ -108,7 +91,7 @@ static void sign_with_sweep(struct signature *at, const struct run_info *run)
     size_t bytes;
     const char *tag = run_sweep_tag(run, &bytes);
     if (!tag) return;
-    at->whole = mixed(hash_bytes(HASH_START, tag, bytes));
+    at->whole = XXH64(tag, bytes, 0);
     at->recorded = true;
 }
 
