@@ -236,10 +236,12 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
     return err_set(err, STATUS_FAILED, "run %s: too many runs have this name (choose another --name)", stem);
 }
 
-static enum status insert_row(struct store *store, const struct run_new *run, const char *id,
-                              const char *name, double created_at, struct err *err)
+enum status run_insert(struct store *store, const struct run_new *run, const char *id, double created_at,
+                       struct err *err)
 {
+    char name[RUN_NAME_CLEAN_MAX];
     const char *parent = run->parent_id;
+    run_name_clean(run->name, name, sizeof name);
     enum status status = store_do(
         store, err,
         "insert into runs(id, name, status, created_at, device, precision, parameters, steps, tokens,"
@@ -251,14 +253,6 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
         run->config ? run->config : "", parent, parent ? run->parent_step : 0, run->frozen_parameters);
     if (!status) status = add_params(store, id, run->config, err);
     return status || !run->tags ? status : run_add_tags(store, id, run->tags, err);
-}
-
-enum status run_insert(struct store *store, const struct run_new *run, const char *id, double created_at,
-                       struct err *err)
-{
-    char name[RUN_NAME_CLEAN_MAX];
-    run_name_clean(run->name, name, sizeof name);
-    return insert_row(store, run, id, name, created_at, err);
 }
 
 enum status run_name_check(const char *name, struct err *err)
@@ -296,7 +290,7 @@ enum status run_begin(struct store *store, const struct run_new *run, double cre
     if (status)
         id[0] = '\0'; /* we have not created a folder */
     else
-        status = insert_row(store, run, id, name, created_at, err);
+        status = run_insert(store, run, id, created_at, err);
     if (status) run_abandon(store, id);
     return status;
 }
