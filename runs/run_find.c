@@ -1,6 +1,7 @@
 /* Reads runs, and finds the run that a user's RUN argument means: see run.h. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -49,14 +50,11 @@ static enum status select_runs(struct store *store, const char *tail, const char
 static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *out)
 {
     *out = (struct run_info){.loss_recorded = sqlite3_column_int(row, LOSS_RECORDED_COLUMN) != 0};
-    table_read(TABLE_RUNS, row, FIELDS_COLUMN, NULL, out);       /* all its texts lie in the record */
-    if (sqlite3_column_type(row, ELAPSED_COLUMN) != SQLITE_NULL) /* NULL: no trainer yet */
-        out->elapsed = sqlite3_column_double(row, ELAPSED_COLUMN);
+    table_read(TABLE_RUNS, row, FIELDS_COLUMN, NULL, out);     /* all its texts lie in the record */
+    out->elapsed = sqlite3_column_double(row, ELAPSED_COLUMN); /* 0: no trainer yet */
     store_column_text(row, TAGS_COLUMN, out->tags, sizeof out->tags);
     store_column_text(row, GROWTH_COLUMN, out->accumulation_plan, sizeof out->accumulation_plan);
-    out->step_tokens = sqlite3_column_type(row, STEP_TOKENS_COLUMN) == SQLITE_NULL
-                           ? NAN
-                           : sqlite3_column_double(row, STEP_TOKENS_COLUMN);
+    out->step_tokens = store_column_double(row, STEP_TOKENS_COLUMN);
     if (accumulation_check(out->accumulation_plan, NULL)) *out->accumulation_plan = '\0';
     /* a trainer takes the lock within milliseconds of adding the row: a run without a lock has crashed */
     bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
@@ -136,19 +134,15 @@ enum status run_params_list(struct store *store, const char *run_id, struct aren
     return table_list(store, &request, arena, out, count, err);
 }
 
+static int compare_name(const void *name, const void *param)
+{
+    return strcmp(name, ((const struct run_param *)param)->name);
+}
+
 const char *run_params_get(const struct run_param *params, size_t count, const char *name)
 {
-    size_t from = 0, to = count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        int order = strcmp(params[middle].name, name);
-        if (order == 0) return params[middle].value;
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return NULL;
+    const struct run_param *found = count ? bsearch(name, params, count, sizeof *params, compare_name) : NULL;
+    return found ? found->value : NULL;
 }
 
 void run_param_json(struct json_out *out, const char *name, const char *value)
@@ -271,8 +265,7 @@ enum status run_find_named(struct store *store, const char *name, struct run_inf
 {
     sqlite3_stmt *select;
     bool found;
-    enum status status =
-        select_runs(store, "where name = ?1 order by created_at desc, rowid desc", name, &select, err);
+    enum status status = select_runs(store, "where name = ?1 " NEWEST_FIRST, name, &select, err);
     if (!status) status = store_step(store, select, &found, err);
     if (status) return status;
     if (!found) return not_found(store, name, err);
