@@ -154,24 +154,11 @@ enum status pace_read(struct store *store, const char *run_id, struct arena *are
     return status;
 }
 
-/* The index of the first point at or after `step`. */
-static size_t place_of(const struct pace *pace, double step)
-{
-    size_t lo = 0, hi = pace->count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if ((double)pace->points[mid].step < step)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 double pace_at(const struct pace *pace, enum pace_unit unit, double step)
 {
+    size_t i = 0;
     if (!pace->count) return NAN;
-    size_t i = place_of(pace, step);
+    while (i < pace->count && (double)pace->points[i].step < step) i++; /* there are few points */
     if (i == pace->count) return pace->points[i - 1].at[unit];
     const struct pace_point *to = &pace->points[i], *from = i ? to - 1 : to;
     if (from == to || (double)to->step == step) return to->at[unit];
