@@ -99,11 +99,8 @@ static enum status apply_migrations(struct store *store, int64_t version, struct
     size_t size;
     FILE *out = open_memstream(&sql, &size);
     while (out && version < STORE_VERSION) write_migration(out, (int)++version);
-    enum status status = STATUS_NO_MEMORY;
-    if (text_stream_end(out, &sql))
-        status = store_exec(store, sql, err);
-    else
-        err_set(err, status, "%s: not enough memory", store->path);
+    enum status status = text_stream_end(out, &sql) ? store_exec(store, sql, err)
+                                                    : err_no_memory(err, "the tables of %s", store->path);
     free(sql);
     return status;
 }
@@ -417,12 +414,10 @@ enum status store_check(struct store *store, struct err *err)
     store_column_text(check, 0, text, sizeof text);
     sqlite3_reset(check);
     if (strcmp(text, "ok") == 0) return STATUS_OK;
-    for (char *c = text; *c; c++)
-        if (*c == '\n') *c = ' ';
     return err_set(err, STATUS_CORRUPT,
                    "%s: the database is damaged: %s (restore a copy, or save what is left with `sqlite3 "
                    "anneal.db .recover`)",
-                   store->path, text);
+                   store->path, CLEAN_LINE(text));
 }
 
 void store_close(struct store *store)
