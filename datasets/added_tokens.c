@@ -57,19 +57,11 @@ static bool is_word(uint32_t c)
            c == 0x200C || c == 0x200D || circled;
 }
 
-/* The length of the character that ends text[0..n), its code point in *point; 0 if there is none. */
-static size_t last_character(const char *text, size_t n, uint32_t *point)
-{
-    for (size_t length = 1; length <= 4 && length <= n; length++)
-        if (utf8_character(text + n - length, length, point) == length) return length;
-    return 0;
-}
-
 /* Whether the characters before text[from..to) and after it allow a match of a single word. */
 static bool stands_alone(const char *text, size_t n, size_t from, size_t to)
 {
     uint32_t before = ' ', after = ' ';
-    if (!last_character(text, from, &before)) before = ' ';
+    if (!utf8_last_character(text, from, &before)) before = ' ';
     if (!utf8_character(text + to, n - to, &after)) after = ' ';
     return !is_word(before) && !is_word(after);
 }
@@ -102,8 +94,8 @@ void added_set_next(const struct added_set *set, const char *text, size_t n, str
     if (!token) return;
     match->from = at;
     match->to = match->next = at + token->n;
-    while (token->lstrip && match->from > taken && (length = last_character(text, match->from, &point)) &&
-           is_space(point))
+    while (token->lstrip && match->from > taken &&
+           (length = utf8_last_character(text, match->from, &point)) && is_space(point))
         match->from -= length;
     while (token->rstrip && (length = utf8_character(text + match->to, n - match->to, &point)) &&
            is_space(point))

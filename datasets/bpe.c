@@ -76,14 +76,6 @@ static bool is_joint(const struct bpe *bpe, uint32_t left, uint32_t right)
     return false;
 }
 
-/* The first or the last character of text[0..n); false: there is none. */
-static bool character_at(const char *text, size_t n, bool last, uint32_t *point)
-{
-    size_t from = last ? n : 0;
-    while (last && from && ((unsigned char)text[--from] & 0xC0) == 0x80) continue;
-    return utf8_character(text + from, n - from, point) > 0;
-}
-
 /* Whether an id is the token of a byte; of BPE_NO_ID: whether a byte has none. */
 static bool is_fallback(const struct bpe *bpe, uint32_t id)
 {
@@ -104,8 +96,8 @@ static bool find_joints(struct bpe *bpe)
         const struct bpe_token *left = &bpe->tokens[bpe->merges[i].left],
                                *right = &bpe->tokens[bpe->merges[i].right];
         struct bpe_joint joint;
-        if (!character_at(left->piece, left->piece_n, true, &joint.left) ||
-            !character_at(right->piece, right->piece_n, false, &joint.right))
+        if (!utf8_last_character(left->piece, left->piece_n, &joint.left) ||
+            !utf8_character(right->piece, right->piece_n, &joint.right))
             return true;
         if (is_joint(bpe, joint.left, joint.right)) continue;
         bpe->joints[bpe->joint_count] = joint;

@@ -170,11 +170,8 @@ static bool is_white(uint32_t point)
 bool crew_may_cut(const char *text, size_t n, size_t at)
 {
     uint32_t before, after;
-    size_t from = at - 1;
     if (at < 2 || at >= n || text[at - 1] != '\n') return false;
-    while (from > 0 && at - 1 - from < 4 && ((unsigned char)text[--from] & 0xC0) == 0x80) continue;
-    if (utf8_character(text + from, at - 1 - from, &before) != at - 1 - from || is_white(before))
-        return false;
+    if (!utf8_last_character(text, at - 1, &before) || is_white(before)) return false;
     if (!utf8_character(text + at, n - at, &after) || is_white(after)) return false;
     uint32_t small = after | 0x20;
     return after >= 0x80 || (after >= '0' && after <= '9') || (small >= 'a' && small <= 'z');

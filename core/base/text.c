@@ -399,6 +399,13 @@ size_t utf8_character(const char *text, size_t n, uint32_t *point)
     return character(text, n, point);
 }
 
+size_t utf8_last_character(const char *text, size_t n, uint32_t *point)
+{
+    for (size_t length = 1; length <= 4 && length <= n; length++)
+        if (character(text + n - length, length, point) == length) return length;
+    return 0;
+}
+
 size_t utf8_malformed_bytes(const char *text, size_t n)
 {
     const unsigned char *c = (const unsigned char *)text;

@@ -101,6 +101,10 @@ char *text_format_loss(double loss, char *buf, size_t size);
  * none (surrogates, overlong forms and code points beyond U+10FFFF are malformed). A NUL is a character. */
 size_t utf8_character(const char *text, size_t n, uint32_t *point);
 
+/* The length of the well-formed character that ends text[0..n), its code point in *point; 0 if there is none.
+ */
+size_t utf8_last_character(const char *text, size_t n, uint32_t *point);
+
 /* How many bytes at the start of text[0..n), where there is no well-formed character, one U+FFFD stands for:
  * the longest beginning of a character, else one byte (The Unicode Standard, 3.9: "maximal subparts"; Python,
  * Hugging Face's tokenizers and browsers do the same). */

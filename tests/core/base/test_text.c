@@ -41,6 +41,16 @@ TEST_CASE(a_cut_falls_between_characters)
     for (size_t n = 0; n <= 11; n++) assert_int_equal(n - utf8_incomplete_tail(text, n), cuts[n]);
 }
 
+TEST_CASE(the_last_character_is_a_whole_one)
+{
+    const char *text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";
+    static const size_t lengths[] = {0, 1, 0, 2, 0, 0, 3, 0, 0, 0, 4, 1};
+    uint32_t point;
+    for (size_t n = 0; n <= 11; n++) assert_int_equal(utf8_last_character(text, n, &point), lengths[n]);
+    assert_int_equal(point, 'z');
+    assert_int_equal(utf8_last_character("a\x80", 2, &point), 0);
+}
+
 static void expect_clean(const char *bytes, const char *want)
 {
     char out[256];
