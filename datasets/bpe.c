@@ -354,12 +354,8 @@ static void add_characters(struct bpe_encoder *e, const char *piece, size_t n)
 /* Emits the ids of one piece of 1 … PIECE_BYTES bytes. */
 static enum status merge_piece(struct bpe_encoder *e, const char *piece, size_t n, struct err *err)
 {
-    if (n > e->symbol_capacity) {
-        free(e->symbols);
-        e->symbol_capacity = n + n / 2 + 64;
-        if (!(e->symbols = malloc(e->symbol_capacity * sizeof *e->symbols)))
-            return err_no_memory(err, "encoding the text");
-    }
+    if (!list_reserve(&e->symbols, 0, n, &e->symbol_capacity, sizeof *e->symbols))
+        return err_no_memory(err, "encoding the text");
     e->symbol_count = 0;
     if (e->bpe->characters)
         add_characters(e, piece, n);

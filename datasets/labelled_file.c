@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/json_lines.h"
@@ -87,14 +88,9 @@ static void take_name(struct reader *r, const char *name)
 
 static void keep_field(struct reader *r, int which, const char *text, size_t n)
 {
-    if (r->capacity[which] < n + 1) {
-        char *grown = realloc(r->fields[which], 2 * n + 64);
-        if (!grown) {
-            r->status = err_no_memory(r->err, "%s: a field of %zu bytes", r->path, n);
-            return;
-        }
-        r->fields[which] = grown;
-        r->capacity[which] = 2 * n + 64;
+    if (!list_reserve(&r->fields[which], 0, n + 1, &r->capacity[which], 1)) {
+        r->status = err_no_memory(r->err, "%s: a field of %zu bytes", r->path, n);
+        return;
     }
     memcpy(r->fields[which], text, n);
     r->fields[which][n] = '\0';
