@@ -152,13 +152,6 @@ static enum status encode_here(struct encoding *e, const struct text_piece *piec
 
 /* ---- encoding in several threads ---- */
 
-static enum status take_into_list(void *list, const uint32_t *ids, size_t count, uint64_t done,
-                                  struct err *err)
-{
-    (void)done;
-    return token_list_append(list, ids, count, err);
-}
-
 static enum status encode_part(void *context, int thread, const struct crew_part *part, void **result,
                                struct err *err)
 {
@@ -167,7 +160,7 @@ static enum status encode_part(void *context, int thread, const struct crew_part
     if (!*result && !(*result = calloc(1, sizeof(struct token_list))))
         return err_no_memory(err, "encoding the text");
     struct token_list *list = *result;
-    struct token_sink sink = {take_into_list, list};
+    struct token_sink sink = {token_list_take, list};
     enum status status =
         *encoder ? STATUS_OK : bpe_encoder_new(tokenizer_bpe(e->tokenizer), CREW_PART_MAX, encoder, err);
     list->count = 0;

@@ -167,18 +167,17 @@ enum status tokenizer_encode_stream(const struct tokenizer *tokenizer, const voi
     return STATUS_OK;
 }
 
-static enum status take_into_list(void *context, const uint32_t *ids, size_t count, uint64_t done,
-                                  struct err *err)
+enum status token_list_take(void *list, const uint32_t *ids, size_t count, uint64_t done, struct err *err)
 {
     (void)done;
-    return token_list_append(context, ids, count, err);
+    return token_list_append(list, ids, count, err);
 }
 
 enum status tokenizer_encode(const struct tokenizer *tokenizer, const void *text, size_t n,
                              struct token_list *list, struct err *err)
 {
     size_t before = list->count;
-    struct token_sink sink = {take_into_list, list};
+    struct token_sink sink = {token_list_take, list};
     enum status status = tokenizer_encode_stream(tokenizer, text, n, &sink, err);
     if (status) list->count = before;
     return status;

@@ -30,6 +30,9 @@ struct token_sink {
     void *context;
 };
 
+/* A sink's `take` that appends to a token_list, its context. */
+enum status token_list_take(void *list, const uint32_t *ids, size_t count, uint64_t done, struct err *err);
+
 /* Opens the tokenizer of a user's word: "bytes" or the path of a tokenizer.json. "bpe:N" is for one to be
  * learned (see corpus.h) and is an error here, like anything else. */
 enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err);
