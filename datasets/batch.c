@@ -288,19 +288,30 @@ void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inp
     }
 }
 
-uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t sequences)
+static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
+                 int32_t *positions)
 {
+    (void)positions;
+    split_batch(context, cursor, B, inputs, targets);
+}
+
+/* Reads the targets only if there is padding. */
+static double labels(const void *context, uint64_t cursor, uint64_t sequences)
+{
+    const struct split *split = context;
     uint64_t T = (uint64_t)split->seq_len, count = sequences * T, offset;
     for (uint64_t b = 0; split->padding >= 0 && b < sequences; b++) {
         const struct split_run *run = find_sequence(split, cursor + b, &offset);
         for (uint64_t t = offset + 1; t <= offset + T; t++)
             count -= (run->narrow ? run->narrow[t] : run->wide[t]) == (uint64_t)split->padding;
     }
-    return count;
+    return (double)count;
 }
 
-void split_announce(const struct split *split, uint64_t cursor, int B)
+/* The system then loads all of them at once. It changes no result and cannot fail. */
+static void announce(const void *context, uint64_t cursor, int B)
 {
+    const struct split *split = context;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uint64_t T = (uint64_t)split->seq_len, offset;
     for (uint64_t b = 0; b < (uint64_t)B; b++) {
@@ -310,23 +321,6 @@ void split_announce(const struct split *split, uint64_t cursor, int B)
         from -= from % page;
         madvise((void *)from, to - from, MADV_WILLNEED);
     }
-}
-
-static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
-                 int32_t *positions)
-{
-    (void)positions;
-    split_batch(context, cursor, B, inputs, targets);
-}
-
-static double labels(const void *context, uint64_t cursor, uint64_t rows)
-{
-    return (double)split_labels(context, cursor, rows);
-}
-
-static void announce(const void *context, uint64_t cursor, int B)
-{
-    split_announce(context, cursor, B);
 }
 
 struct batch_source split_source(const struct split *split)

@@ -80,9 +80,6 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
  * epochs: sequence number c belongs to epoch c / sequences. */
 void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inputs, int32_t *targets);
 
-/* How many targets of that many sequences count. Reads them only if there is padding. */
-uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t sequences);
-
 /* Where batches come from. Rows are counted over all epochs. The functions may be called by any thread. */
 struct batch_source {
     const void *context; /* borrowed */
@@ -102,9 +99,5 @@ struct batch_source split_source(const struct split *split);
 
 /* Whether the first `rows` of a source have a target that counts; stops at the first one. */
 bool batch_source_counts(const struct batch_source *source, uint64_t rows);
-
-/* Hints to the system that these sequences will be read, so that it loads them all at once; returns without
- * waiting. It changes no result and cannot fail. */
-void split_announce(const struct split *split, uint64_t cursor, int B);
 
 #endif

@@ -225,24 +225,20 @@ void example_rows_fill(const struct example_rows *rows, uint64_t cursor, int B, 
     }
 }
 
-uint64_t example_rows_labels(const struct example_rows *rows, uint64_t cursor, uint64_t count)
-{
-    uint64_t chosen[PACKING_WINDOW], labels = 0;
-    for (uint64_t b = 0; b < count; b++)
-        for (int i = packing_row(&rows->packing, cursor + b, chosen); i-- > 0;)
-            labels += labels_of(rows, &rows->examples[chosen[i]], rows->lengths[chosen[i]]);
-    return labels;
-}
-
 static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
                  int32_t *positions)
 {
     example_rows_fill(context, cursor, B, inputs, targets, positions);
 }
 
-static double labels(const void *context, uint64_t cursor, uint64_t rows)
+static double labels(const void *context, uint64_t cursor, uint64_t count)
 {
-    return (double)example_rows_labels(context, cursor, rows);
+    const struct example_rows *rows = context;
+    uint64_t chosen[PACKING_WINDOW], sum = 0;
+    for (uint64_t b = 0; b < count; b++)
+        for (int i = packing_row(&rows->packing, cursor + b, chosen); i-- > 0;)
+            sum += labels_of(rows, &rows->examples[chosen[i]], rows->lengths[chosen[i]]);
+    return (double)sum;
 }
 
 struct batch_source example_rows_source(const struct example_rows *rows)

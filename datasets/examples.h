@@ -59,7 +59,4 @@ struct batch_source example_rows_source(const struct example_rows *rows);
 void example_rows_single(const struct example_rows *rows, uint64_t number, int32_t *inputs, int32_t *targets,
                          int32_t *positions);
 
-/* How many targets of `count` rows count. */
-uint64_t example_rows_labels(const struct example_rows *rows, uint64_t cursor, uint64_t count);
-
 #endif

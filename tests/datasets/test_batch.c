@@ -235,7 +235,7 @@ TEST_CASE(padding_does_not_count_as_a_label)
         struct corpus corpus = corpus_of(&file, 1);
         assert_int_equal(split_corpus(&corpus, VAL_TAIL, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, NULL),
                          STATUS_OK);
-        assert_int_equal(split_labels(&train, 0, 6), 6 * T);
+        assert_int_equal(split_source(&train).labels(&train, 0, 6), 6 * T);
         train.padding = PAD;
         for (uint64_t cursor = 0; cursor < 12; cursor += 2) { /* two epochs */
             uint64_t here = 0;
@@ -245,7 +245,7 @@ TEST_CASE(padding_does_not_count_as_a_label)
                 if (i % T) assert_true(targets[i - 1] == (inputs[i] == PAD ? LABEL_IGNORED : inputs[i]));
                 here += targets[i] != LABEL_IGNORED;
             }
-            assert_int_equal(split_labels(&train, cursor, 2), here);
+            assert_int_equal(split_source(&train).labels(&train, cursor, 2), here);
             counted += here;
         }
         uint64_t all = 0;

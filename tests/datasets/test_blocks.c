@@ -220,7 +220,7 @@ TEST_CASE(padding_and_prefetch_agree_with_what_is_read)
             uint64_t counted = 0;
             split_batch(&splits[part], cursor, B, inputs, targets);
             for (int i = 0; i < B * T; i++) counted += targets[i] != LABEL_IGNORED;
-            assert_int_equal(split_labels(&splits[part], cursor, B), counted);
+            assert_int_equal(split_source(&splits[part]).labels(&splits[part], cursor, B), counted);
             least += B * T - counted;
             struct prefetched ahead = prefetch_take(prefetch, cursor, B);
             assert_memory_equal(inputs, ahead.inputs, sizeof inputs);

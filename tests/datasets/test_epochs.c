@@ -194,7 +194,7 @@ TEST_CASE(announcing_is_only_a_hint)
     int32_t before[2 * T], after[2 * T], targets[2 * T];
     assert_ok(split_corpus(&f->corpus, VAL_TAIL, 0, T, 1, SHUFFLE_RANDOM, &train, &validation, &err), &err);
     split_batch(&train, 5, 2, before, targets);
-    split_announce(&train, 0, 1000); /* more than an epoch, memory that is no file */
+    split_source(&train).announce(&train, 0, 1000); /* more than an epoch, memory that is no file */
     split_batch(&train, 5, 2, after, targets);
     assert_memory_equal(before, after, sizeof before);
     split_release(&train);

@@ -148,7 +148,7 @@ TEST_CASE(targets_are_the_answers_and_the_rest_does_not_count)
             assert_int_equal(targets[i], inputs[i] + 1); /* the next token of the same example */
             here++;
         }
-        assert_int_equal(example_rows_labels(&train, cursor, (uint64_t)b), here);
+        assert_int_equal(example_rows_source(&train).labels(&train, cursor, (uint64_t)b), here);
         counted += here;
     }
     assert_int_equal(counted, d.labels);

@@ -78,7 +78,7 @@ TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
         struct rig rig;
         struct step_result result;
         int32_t inputs[T], targets[T], positions[T];
-        double labels = (double)example_rows_labels(&rows, 0, 1);
+        double labels = example_rows_source(&rows).labels(&rows, 0, 1);
         snprintf(folder, sizeof folder, "tests/fixtures/kinds/%s", name);
         snprintf(path, sizeof path, "%s/config.json", folder);
         if (hugging_face_read_config(path, &config, &err)) fail_msg("%s", err.text);
