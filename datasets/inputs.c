@@ -47,10 +47,7 @@ static char *next_name(char **at)
         *at = NULL;
         return name;
     }
-    strsep(at, ",");
-    for (size_t n = strlen(name); n && isspace((unsigned char)name[n - 1]); n--) name[n - 1] = '\0';
-    while (isspace((unsigned char)*name)) name++;
-    return name;
+    return text_trim(strsep(at, ","));
 }
 
 /* Cuts the weight off a name, "books/ : 0.7"; NULL: it has none. A name that exists as a file, colon
