@@ -187,11 +187,12 @@ static enum status visit_compressed(struct visiting *v)
 
 /* ---- all files ---- */
 
-static uint64_t size_of(const struct inputs *texts, size_t first, size_t count)
+/* The bytes of the first `count` files. */
+static uint64_t size_of(const struct inputs *texts, size_t count)
 {
     uint64_t total = 0;
     struct stat st;
-    for (size_t i = first; i < first + count; i++)
+    for (size_t i = 0; i < count; i++)
         if (stat(texts->paths[i], &st) == 0) total += (uint64_t)st.st_size;
     return total;
 }
@@ -223,8 +224,8 @@ enum status text_pieces_each(const struct inputs *texts, size_t first, size_t co
                          .context = context,
                          .err = err};
     enum status status = STATUS_OK;
-    v.piece.total = size_of(texts, 0, texts->count);
-    v.piece.before = size_of(texts, 0, first);
+    v.piece.total = size_of(texts, texts->count);
+    v.piece.before = size_of(texts, first);
     for (size_t i = first; !status && i < first + count; i++) {
         begin_file(&v, texts->paths[i], text_pieces_are_lines(texts->paths[i], v.reading));
         status = text_file_compressed(v.piece.path) ? visit_compressed(&v) : visit_plain(&v);
@@ -237,7 +238,7 @@ enum status text_pieces_of_files(const struct inputs *texts, text_visitor visit,
 {
     struct visiting v = {.visit = visit, .context = context, .err = err};
     enum status status = STATUS_OK;
-    v.piece.total = size_of(texts, 0, texts->count);
+    v.piece.total = size_of(texts, texts->count);
     for (size_t i = 0; !status && i < texts->count; i++) {
         begin_file(&v, texts->paths[i], false);
         status = visit_plain(&v);

@@ -130,9 +130,9 @@ static int new_node(struct parser *p, enum node_kind kind, int left, int right)
     return p->filter->node_count++;
 }
 
-static int join(struct parser *p, enum node_kind kind, int left, int right)
+static int new_and(struct parser *p, int left, int right)
 {
-    return left == NONE ? right : right == NONE ? left : new_node(p, kind, left, right);
+    return left == NONE ? right : right == NONE ? left : new_node(p, AND, left, right);
 }
 
 /* False, and a problem, if `text` is no pattern. */
@@ -329,7 +329,7 @@ static int parse_and(struct parser *p)
             break;
         }
         int right = parse_not(p);
-        at = join(p, AND, at, right);
+        at = new_and(p, at, right);
     }
     return at;
 }
@@ -368,7 +368,7 @@ enum status filter_parse(const char *text, const char *const *names, size_t coun
         object(&p, p.at, p.at + 1, "no parenthesis is open here");
         p.at++;
         int right = parse_or(&p);
-        out->root = join(&p, AND, out->root, right);
+        out->root = new_and(&p, out->root, right);
     }
     if (p.full) object(&p, text, text + strlen(text), "the filter has more than %d parts", NODES_MAX);
     return STATUS_OK;
