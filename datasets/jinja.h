@@ -228,10 +228,8 @@ void jinja_enter(struct jinja *j);              /* one level deeper */
 void jinja_leave(struct jinja *j);
 
 bool text_is(struct text text, const char *word);
-bool text_same(struct text a, struct text b);
 /* The first place of `needle` in `text`; -1: none. */
 ptrdiff_t text_find(struct text text, struct text needle);
-bool text_is_space(uint32_t point);                                  /* as Python's str.isspace */
 size_t text_character(struct text text, size_t at, uint32_t *point); /* its length; the text is valid UTF-8 */
 /* Without white space, or the characters of `chars` if it is not NULL, at the chosen ends. */
 struct text text_strip(struct text text, const struct text *chars, bool left, bool right);
@@ -257,7 +255,6 @@ bool value_is_given(struct value value);    /* not absent, and not none */
 bool value_truth(struct value value);
 /* a op b, where op is one of the comparisons; fails as Python does. */
 bool value_compare(struct jinja *j, enum operation op, struct value a, struct value b);
-bool value_equal(struct jinja *j, struct value a, struct value b);
 int64_t value_length(struct jinja *j, struct value value);
 /* The items of what can be iterated: characters, keys. */
 struct list *value_items(struct jinja *j, struct value value);

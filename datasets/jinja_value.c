@@ -6,6 +6,8 @@
 #include "core/base/text.h"
 #include "datasets/jinja.h"
 
+static bool value_equal(struct jinja *j, struct value a, struct value b);
+
 /* ---- failures, memory, limits ---- */
 
 enum status jinja_try(struct jinja *j, void (*step)(struct jinja *j, void *context), void *context)
@@ -75,14 +77,14 @@ void jinja_leave(struct jinja *j)
 
 /* ---- text ---- */
 
+static bool text_same(struct text a, struct text b)
+{
+    return a.n == b.n && (!a.n || memcmp(a.at, b.at, a.n) == 0);
+}
+
 bool text_is(struct text text, const char *word)
 {
     return text_same(text, (struct text){word, strlen(word)});
-}
-
-bool text_same(struct text a, struct text b)
-{
-    return a.n == b.n && (!a.n || memcmp(a.at, b.at, a.n) == 0);
 }
 
 ptrdiff_t text_find(struct text text, struct text needle)
@@ -92,7 +94,8 @@ ptrdiff_t text_find(struct text text, struct text needle)
     return found ? found - text.at : -1;
 }
 
-bool text_is_space(uint32_t point)
+/* As Python's str.isspace. */
+static bool text_is_space(uint32_t point)
 {
     return (point >= 9 && point <= 13) || (point >= 28 && point <= 32) || point == 0x85 || point == 0xA0 ||
            point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
@@ -303,7 +306,7 @@ static bool dicts_equal(struct jinja *j, const struct dict *a, const struct dict
     return equal;
 }
 
-bool value_equal(struct jinja *j, struct value a, struct value b)
+static bool value_equal(struct jinja *j, struct value a, struct value b)
 {
     if (is_number(a) && is_number(b)) return order_numbers(a, b) == 0;
     if (a.kind != b.kind) return false;

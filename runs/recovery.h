@@ -9,9 +9,6 @@
 
 struct spill;
 
-/* $ANNEAL_HOME/runs/<id>/records */
-enum status recovery_path(struct store *store, const char *run_id, char path[PATH_MAX], struct err *err);
-
 /* Makes the file anew for a run of the database, without entries; those to come begin after all that the
  * database has. */
 enum status recovery_begin(struct store *store, const char *run_id, struct spill *spill, struct err *err);
