@@ -24,14 +24,7 @@ enum { LISTED, KEYED };
 
 /* A field of the record of a table, where only its type and size are needed. */
 #define FIELD_OF(symbol, field) (((record_of_##symbol *)0)->field)
-#define KIND_OF(expression)                                                                                  \
-    _Generic(expression, int64_t                                                                                       \
-             : FIELD_INT64, int                                                                                        \
-             : FIELD_INT, bool                                                                                         \
-             : FIELD_BOOL, double                                                                                      \
-             : FIELD_DOUBLE, const char *                                                                              \
-             : FIELD_TEXT, char *                                                                                      \
-             : FIELD_CHARS)
+
 const struct table_info store_tables[TABLE_COUNT] = {
 #define TABLE(symbol, name, csv, record, since, keyed, order, help)                                          \
     {#name, csv, since, keyed, order, FIRST_##symbol, END_##symbol, sizeof(record)},
@@ -40,7 +33,7 @@ const struct table_info store_tables[TABLE_COUNT] = {
 
 #define PLACED(symbol, column) offsetof(record_of_##symbol, column), sizeof FIELD_OF(symbol, column)
 #define A_FIELD(symbol, column, since, null, csv, sql)                                                       \
-    {#column, sql, since, null, csv, false, KIND_OF(FIELD_OF(symbol, column)), PLACED(symbol, column),       \
+    {#column, sql, since, null, csv, false, FIELD_KIND(FIELD_OF(symbol, column)), PLACED(symbol, column),    \
      NULL,    0},
 
 const struct column_info store_columns[COLUMN_COUNT] = {

@@ -46,6 +46,11 @@ enum field_kind {
     FIELD_WORD,  /* an enum */
 };
 
+/* The kind of a field that is not an enum. */
+#define FIELD_KIND(field)                                                                                    \
+    _Generic((field), int64_t: FIELD_INT64, int: FIELD_INT, bool: FIELD_BOOL, double: FIELD_DOUBLE,          \
+             const char *: FIELD_TEXT, char *: FIELD_CHARS)
+
 struct column_info {
     const char *name;
     const char *sql; /* "real", "integer not null", …: its first letter gives the type */

@@ -6,31 +6,34 @@
 #include <string.h>
 
 #include "core/base/arena.h"
-#include "runs/run.h"
 
-#define NOTE_FIELD(record, field, kind)                                                                      \
+#define NOTE_FIELD(record, member)                                                                           \
     {                                                                                                        \
-#field, "", 0, 1, false, false, kind, offsetof(struct record, field), 0, NULL, 0                     \
+        .name = #member, .sql = "", .null = 1, .field = FIELD_KIND(((struct record *)0)->member),            \
+        .offset = offsetof(struct record, member)                                                            \
     }
 
-static const struct column_info status_fields[] = {NOTE_FIELD(status_note, status, FIELD_INT64)};
-static const struct column_info order_fields[] = {NOTE_FIELD(order_note, id, FIELD_INT64),
-                                                  NOTE_FIELD(order_note, step, FIELD_INT64),
-                                                  NOTE_FIELD(order_note, result, FIELD_TEXT)};
-static const struct column_info segment_fields[] = {NOTE_FIELD(segment_note, at, FIELD_DOUBLE),
-                                                    NOTE_FIELD(segment_note, step, FIELD_INT64)};
-static const struct column_info device_fields[] = {NOTE_FIELD(device_note, device, FIELD_TEXT),
-                                                   NOTE_FIELD(device_note, precision, FIELD_TEXT)};
-static const struct column_info end_fields[] = {NOTE_FIELD(end_note, status, FIELD_INT64),
-                                                NOTE_FIELD(end_note, at, FIELD_DOUBLE),
-                                                NOTE_FIELD(end_note, message, FIELD_TEXT)};
-static const struct column_info run_fields[] = {
-    NOTE_FIELD(run_note, name, FIELD_TEXT),         NOTE_FIELD(run_note, device, FIELD_TEXT),
-    NOTE_FIELD(run_note, precision, FIELD_TEXT),    NOTE_FIELD(run_note, config, FIELD_TEXT),
-    NOTE_FIELD(run_note, parent_id, FIELD_TEXT),    NOTE_FIELD(run_note, tags, FIELD_TEXT),
-    NOTE_FIELD(run_note, note, FIELD_TEXT),         NOTE_FIELD(run_note, created_at, FIELD_DOUBLE),
-    NOTE_FIELD(run_note, parameters, FIELD_INT64),  NOTE_FIELD(run_note, frozen_parameters, FIELD_INT64),
-    NOTE_FIELD(run_note, total_steps, FIELD_INT64), NOTE_FIELD(run_note, parent_step, FIELD_INT64)};
+static const struct column_info status_fields[] = {NOTE_FIELD(status_note, status)};
+static const struct column_info order_fields[] = {NOTE_FIELD(order_note, id), NOTE_FIELD(order_note, step),
+                                                  NOTE_FIELD(order_note, result)};
+static const struct column_info segment_fields[] = {NOTE_FIELD(segment_note, at),
+                                                    NOTE_FIELD(segment_note, step)};
+static const struct column_info device_fields[] = {NOTE_FIELD(device_note, device),
+                                                   NOTE_FIELD(device_note, precision)};
+static const struct column_info end_fields[] = {NOTE_FIELD(end_note, status), NOTE_FIELD(end_note, at),
+                                                NOTE_FIELD(end_note, message)};
+static const struct column_info run_fields[] = {NOTE_FIELD(run_note, run.name),
+                                                NOTE_FIELD(run_note, run.device),
+                                                NOTE_FIELD(run_note, run.precision),
+                                                NOTE_FIELD(run_note, run.config),
+                                                NOTE_FIELD(run_note, run.parent_id),
+                                                NOTE_FIELD(run_note, run.tags),
+                                                NOTE_FIELD(run_note, note),
+                                                NOTE_FIELD(run_note, created_at),
+                                                NOTE_FIELD(run_note, run.parameters),
+                                                NOTE_FIELD(run_note, run.frozen_parameters),
+                                                NOTE_FIELD(run_note, run.total_steps),
+                                                NOTE_FIELD(run_note, run.parent_step)};
 
 struct shape {
     const char *name;

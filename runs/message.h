@@ -14,6 +14,7 @@
 #define ANNEAL_RUNS_MESSAGE_H
 
 #include "runs/columns.h"
+#include "runs/run.h"
 
 /* A table of the store is its number; then come the notes. */
 enum message_kind {
@@ -46,9 +47,9 @@ struct end_note {
     const char *message;
 };
 struct run_note {
-    const char *name, *device, *precision, *config, *parent_id, *tags, *note; /* parent_id NULL: none */
+    struct run_new run;
+    const char *note;
     double created_at;
-    int64_t parameters, frozen_parameters, total_steps, parent_step;
 };
 
 /* Any message. */

@@ -35,10 +35,10 @@ static enum status describe(struct store *store, const char *run_id, struct aren
         " ifnull((select group_concat(tag, ' ') from tags where run_id = ?1), ''), created_at,"
         " ifnull(parameters, -1), frozen_parameters, ifnull(total_steps, -1), ifnull(parent_step, -1)"
         " from runs where id = ?1";
-    const char **texts[] = {&note->name,      &note->device, &note->precision, &note->config,
-                            &note->parent_id, &note->note,   &note->tags};
-    int64_t *numbers[] = {&note->parameters, &note->frozen_parameters, &note->total_steps,
-                          &note->parent_step};
+    struct run_new *run = &note->run;
+    const char **texts[] = {&run->name,      &run->device, &run->precision, &run->config,
+                            &run->parent_id, &note->note,  &run->tags};
+    int64_t *numbers[] = {&run->parameters, &run->frozen_parameters, &run->total_steps, &run->parent_step};
     sqlite3_stmt *row;
     bool found;
     enum status status = store_query(store, &row, err, sql, "s", run_id);
@@ -228,21 +228,11 @@ static enum status restore(struct store *store, const char *run_id, const struct
                            struct err *err)
 {
     int64_t known, listed = 0;
-    struct run_new run = {.name = note->name,
-                          .device = note->device,
-                          .precision = note->precision,
-                          .parameters = note->parameters,
-                          .frozen_parameters = note->frozen_parameters,
-                          .total_steps = note->total_steps,
-                          .config = note->config,
-                          .parent_id = note->parent_id,
-                          .parent_step = note->parent_step,
-                          .tags = note->tags};
     enum status status =
         store_number(store, &known, 0, err, "select count(*) from runs where id = ?1", "s", run_id);
     if (status || known) return status;
     status = store_begin(store, err);
-    if (!status) status = run_insert(store, &run, run_id, note->created_at, err);
+    if (!status) status = run_insert(store, &note->run, run_id, note->created_at, err);
     if (!status)
         status = store_do(store, err, "update runs set status = 'running', note = ?2 where id = ?1", "ss",
                           run_id, note->note ? note->note : "");

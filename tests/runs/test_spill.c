@@ -17,11 +17,11 @@
 
 enum { ENTRIES = 5 };
 
-static const struct run_note about = {.name = "named",
-                                      .config = "[train]\ntotal_steps = 5\n",
-                                      .parameters = 42,
-                                      .parent_step = -1,
-                                      .total_steps = 5,
+static const struct run_note about = {.run = {.name = "named",
+                                              .config = "[train]\ntotal_steps = 5\n",
+                                              .parameters = 42,
+                                              .parent_step = -1,
+                                              .total_steps = 5},
                                       .created_at = 1.6e9};
 
 static const struct stopping_record verdict = {1, 3.5, 3.5, 1, 0.01, true, 0, 5, VERDICT_STOP, NULL};
@@ -63,7 +63,7 @@ static int read_all(const char *path)
     int n = 0;
     spill_open(&spill, path, &note, &err);
     bool opened = spill.first > 0;
-    if (opened) assert_string_equal(note.name, "named");
+    if (opened) assert_string_equal(note.run.name, "named");
     while (opened && spill_waits(&spill)) {
         if (spill_next(&spill, &entry, &err)) fail_msg("%s", err.text);
         n++;
@@ -196,7 +196,7 @@ static void expect_fresh(const char *path)
     struct run_note note;
     struct err err = {0};
     if (spill_open(&spill, path, &note, &err)) fail_msg("%s", err.text);
-    assert_string_equal(note.name, "named");
+    assert_string_equal(note.run.name, "named");
     assert_false(spill_waits(&spill));
     spill_close(&spill);
 }
