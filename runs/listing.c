@@ -17,10 +17,13 @@ void listing_release(struct listing *listing)
     *listing = (struct listing){0};
 }
 
-static enum status read_names(struct listing *listing, struct store *store, struct err *err)
+enum status listing_names(struct listing *listing, struct store *store, struct err *err)
 {
     const char *const *names, **all;
     size_t count, more = listing->more_count;
+    if (listing->names && !listing->names_old) return STATUS_OK;
+    listing->names = NULL;
+    arena_release(&listing->names_arena);
     enum status status = field_names_read(store, &listing->names_arena, &names, &count, err);
     if (status) return status;
     all = arena_alloc_array(&listing->names_arena, count + more + 1, sizeof *all);
@@ -31,19 +34,6 @@ static enum status read_names(struct listing *listing, struct store *store, stru
     listing->name_count = count + more;
     listing->names_old = false;
     return STATUS_OK;
-}
-
-enum status listing_names(struct listing *listing, struct store *store, const char *const **out,
-                          size_t *count, struct err *err)
-{
-    enum status status = STATUS_OK;
-    if (!listing->names || listing->names_old) {
-        listing->names = NULL;
-        arena_release(&listing->names_arena);
-        status = read_names(listing, store, err);
-    }
-    if (!status) *out = listing->names, *count = listing->name_count;
-    return status;
 }
 
 /* ---- filter and order ---- */
@@ -202,17 +192,15 @@ static enum status set(struct listing *listing, struct store *store, const struc
 enum status listing_set(struct listing *listing, struct store *store, const struct listing_request *request,
                         bool strict, struct err *err)
 {
-    const char *const *names;
-    size_t count;
     bool named = strict || (request->filter && *request->filter) || (request->sort && *request->sort);
     enum status status = STATUS_OK;
-    if (named && !listing->names) status = listing_names(listing, store, &names, &count, err);
+    if (named && !listing->names) status = listing_names(listing, store, err);
     if (!status) status = set(listing, store, request, strict, err);
     /* To read the names of many runs takes too long for each letter of a filter: only an unknown one needs
      * it. */
     if (!named || !listing->names_old || (status ? status != STATUS_USAGE : !listing->filter.problem.why[0]))
         return status;
-    status = listing_names(listing, store, &names, &count, err);
+    status = listing_names(listing, store, err);
     return status ? status : set(listing, store, request, strict, err);
 }
 

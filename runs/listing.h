@@ -23,13 +23,13 @@ struct listing {
     /* names of fields that exist though no run may have them; set before the first use, borrowed */
     const char *const *more_names;
     size_t more_count;
+    const char *const *names; /* of all fields, by listing_names; NULL: not read yet */
+    size_t name_count;
 
     /* private */
     struct arena arena; /* of runs, values and shown */
     double read_at;     /* Unix seconds */
     struct arena names_arena;
-    const char *const *names; /* of all fields; NULL: not read yet */
-    size_t name_count;
     bool names_old; /* runs were read after the names: they may have recorded others */
     int filter_fields[FILTER_FIELDS_MAX];
     struct {
@@ -64,9 +64,8 @@ void listing_sort_next(const struct listing *listing, char *sort, size_t size);
 /* Turns it around. */
 void listing_sort_reverse(char *sort, size_t size);
 
-/* The names of all fields, read anew if runs were; valid until the next call or listing_set. */
-enum status listing_names(struct listing *listing, struct store *store, const char *const **out,
-                          size_t *count, struct err *err);
+/* Sets the names of all fields, read anew if runs were; valid until the next call or listing_set. */
+enum status listing_names(struct listing *listing, struct store *store, struct err *err);
 
 /* The value of column `column` of the run with this number. */
 static inline const struct field_value *listing_value(const struct listing *listing, int column, size_t run)

@@ -109,14 +109,12 @@ void run_folds_apply(struct run_folds *folds, struct listing *listing)
 /* Whether all words are names of fields. */
 static bool are_fields(struct workbench *workbench, struct listing *listing, const char *words)
 {
-    const char *const *names;
     char name[FIELD_NAME_MAX];
-    size_t count;
-    enum status status = listing_names(listing, workbench->store, &names, &count, &workbench->err);
+    enum status status = listing_names(listing, workbench->store, &workbench->err);
     while (!status && *(words += strspn(words, ", "))) {
         size_t n = strcspn(words, ", ");
         snprintf(name, sizeof name, "%.*s", (int)n, words);
-        status = field_check(name, names, count, &workbench->err);
+        status = field_check(name, listing->names, listing->name_count, &workbench->err);
         words += n;
     }
     return workbench_did(workbench, status);

@@ -339,14 +339,11 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
 static void complete_field(struct workbench *workbench, struct runs_state *state)
 {
     struct input *input = workbench->prompted ? &workbench->answer : &state->list.letters;
-    const char *const *names;
+    const struct listing *listing = &state->listing;
     char fitting[400];
-    size_t count;
-    if (!workbench_did(workbench,
-                       listing_names(&state->listing, workbench->store, &names, &count, &workbench->err)))
-        return;
+    if (!workbench_did(workbench, listing_names(&state->listing, workbench->store, &workbench->err))) return;
     const char *ends = workbench->prompted ? " ,-" : " ,()=!<>~\"'"; /* of a sort key, of a filter */
-    if (input_complete(input, names, count, ends, fitting, sizeof fitting) > 1)
+    if (input_complete(input, listing->names, listing->name_count, ends, fitting, sizeof fitting) > 1)
         workbench_say(workbench, "%s", fitting);
 }
 
