@@ -90,12 +90,12 @@ static int by_name(const void *a, const void *b)
 static enum status sort_labels(struct labelled *data, struct err *err)
 {
     size_t count = (size_t)data->label_count;
-    struct numbered *sorted = malloc(count * sizeof *sorted);
-    int *number = malloc(count * sizeof *number);
+    struct arena scratch = {0};
+    struct numbered *sorted = arena_alloc_array(&scratch, count, sizeof *sorted);
+    int *number = arena_alloc_array(&scratch, count, sizeof *number);
     bool whole = true;
     if (!sorted || !number) {
-        free(sorted);
-        free(number);
+        arena_release(&scratch);
         return err_no_memory(err, "%zu labels", count);
     }
     for (size_t i = 0; i < count; i++) {
@@ -113,8 +113,7 @@ static enum status sort_labels(struct labelled *data, struct err *err)
     }
     for (size_t i = 0; i < data->example_count; i++)
         data->examples[i].label = number[data->examples[i].label];
-    free(sorted);
-    free(number);
+    arena_release(&scratch);
     return added ? STATUS_OK : err_no_memory(err, "%zu labels", count);
 }
 
@@ -227,19 +226,18 @@ static int by_label_and_key(const void *a, const void *b)
 static enum status hold_out(struct labelled *data, double fraction, uint64_t seed, struct err *err)
 {
     size_t n = data->example_count, held = 0, kept = 0;
-    struct drawn *drawn = malloc(n * sizeof *drawn);
-    struct labelled_example *apart = malloc(n * sizeof *apart);
-    bool *out = calloc(n, sizeof *out);
-    for (size_t i = 0; drawn && i < n; i++) {
+    struct arena scratch = {0};
+    struct drawn *drawn = arena_alloc_array(&scratch, n, sizeof *drawn);
+    struct labelled_example *apart = arena_alloc_array(&scratch, n, sizeof *apart);
+    bool *out = arena_alloc_array(&scratch, n, sizeof *out);
+    if (!drawn || !apart || !out) {
+        arena_release(&scratch);
+        return err_no_memory(err, "a split of %zu texts", n);
+    }
+    for (size_t i = 0; i < n; i++) {
         struct philox_block random = philox4x32_10((uint32_t)i, (uint32_t)((uint64_t)i >> 32), 0, 0x73706C74u,
                                                    (uint32_t)seed, (uint32_t)(seed >> 32));
         drawn[i] = (struct drawn){(uint64_t)data->examples[i].label << 32 | random.word[0], i};
-    }
-    if (!drawn || !apart || !out) {
-        free(drawn);
-        free(apart);
-        free(out);
-        return err_no_memory(err, "a split of %zu texts", n);
     }
     qsort(drawn, n, sizeof *drawn, by_label_and_key);
     for (size_t from = 0, to; from < n; from = to) {
@@ -256,9 +254,7 @@ static enum status hold_out(struct labelled *data, double fraction, uint64_t see
             data->examples[kept++] = data->examples[i];
     memcpy(data->examples + kept, apart, held * sizeof *apart);
     data->training = kept;
-    free(drawn);
-    free(apart);
-    free(out);
+    arena_release(&scratch);
     return STATUS_OK;
 }
 
