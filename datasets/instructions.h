@@ -11,10 +11,10 @@
  * An answer is what the model writes at inference: all from the end of the prompt, which is the template's
  * text of the messages before with add_generation_prompt, to the special token that ends the turn, that token
  * included; in some templates, such as GLM-4's, it is the one that begins the next turn. A template that ends
- * answers with none is refused, as the model would never learn to stop. If a
- * template writes earlier turns differently once a conversation goes on, each answer becomes an example of
- * its own, with the messages before it. A token that begins in the prompt and ends in the answer counts as
- * part of the answer. Names of special tokens in messages of others than the assistant stay text. */
+ * answers with none is refused, as the model would never learn to stop. If a template writes earlier turns
+ * differently once a conversation goes on, each answer becomes an example of its own, with the messages
+ * before it. A token that begins in the prompt and ends in the answer counts as part of the answer. Names of
+ * special tokens in messages of others than the assistant stay text. */
 #ifndef ANNEAL_DATASETS_INSTRUCTIONS_H
 #define ANNEAL_DATASETS_INSTRUCTIONS_H
 

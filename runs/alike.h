@@ -6,8 +6,8 @@
 
 /* `wanted` has the device, the numbers of parameters, the precision ("": any), and the id of a parent, which
  * is preferred ("": none). A step takes about as long as it has parameters × tokens, so the run whose number
- * of parameters is nearest is taken, if it is within a factor of eight. Runs of a
- * handful of steps do not count. False: there is none. */
+ * of parameters is nearest is taken, if it is within a factor of eight. Runs of a handful of steps do not
+ * count. False: there is none. */
 bool run_find_alike(struct store *store, const struct run_info *wanted, struct run_info *out);
 
 #endif

@@ -78,8 +78,7 @@ int message_texts(int kind, void *message, const char **places[MESSAGE_TEXTS_MAX
 bool message_pack(int kind, const void *message, unsigned char **bytes, size_t *n, size_t *capacity);
 
 /* Reads such bytes; texts point into them. Only rows that a trainer records are accepted, and
- * notes. STATUS_CORRUPT: not a message. STATUS_FAILED: of a kind that this anneal
- * does not know. */
+ * notes. STATUS_CORRUPT: not a message. STATUS_FAILED: of a kind that this anneal does not know. */
 enum status message_unpack(const unsigned char *bytes, size_t n, int *kind, union message *out);
 
 #endif
