@@ -18,12 +18,6 @@ enum { ENTRIES_AT_ONCE = 1000 };
 
 static const int64_t STEP_MAX = 1000000000000; /* as train.total_steps allows */
 
-/* $ANNEAL_HOME/runs/<id>/records */
-static enum status records_path(struct store *store, const char *run_id, char path[PATH_MAX], struct err *err)
-{
-    return file_format_path(path, PATH_MAX, err, "%s/runs/%s/records", store_home(store), run_id);
-}
-
 /* ---- from the database ---- */
 
 /* Reads the row of a run; texts are in `arena`. */
@@ -68,7 +62,7 @@ enum status recovery_begin(struct store *store, const char *run_id, struct spill
     struct arena arena = {0};
     char path[PATH_MAX];
     int64_t number = 0;
-    enum status status = records_path(store, run_id, path, err);
+    enum status status = run_path(store, run_id, "records", path, err);
     if (!status) status = describe(store, run_id, &arena, &note, err);
     if (!status) status = newest_stored(store, run_id, &number, err);
     if (!status) status = spill_make(spill, path, &note, (uint64_t)number, err);
@@ -214,8 +208,7 @@ static enum status list_checkpoint(struct store *store, const char *run_id, cons
 static enum status list_checkpoints(struct store *store, const char *run_id, int64_t *listed, struct err *err)
 {
     char folder[PATH_MAX];
-    enum status status =
-        file_format_path(folder, sizeof folder, err, "%s/runs/%s/checkpoints", store_home(store), run_id);
+    enum status status = run_path(store, run_id, "checkpoints", folder, err);
     DIR *entries = status ? NULL : opendir(folder);
     for (struct dirent *entry; !status && entries && (entry = readdir(entries));)
         status = list_checkpoint(store, run_id, folder, entry->d_name, listed, err);
@@ -270,7 +263,7 @@ enum status recovery_read(struct store *store, const char *run_id, struct repair
     struct err why = {0};
     char path[PATH_MAX];
     int64_t newest = 0;
-    enum status status = records_path(store, run_id, path, err);
+    enum status status = run_path(store, run_id, "records", path, err);
     if (status) return status;
     status = spill_open(&r.spill, path, &note, &why);
     bool damaged = status == STATUS_CORRUPT;
@@ -311,7 +304,7 @@ enum status recovery_look(struct store *store, const char *run_id, bool *found, 
     int64_t newest = 0;
     *found = false;
     *waiting = 0;
-    enum status status = records_path(store, run_id, path, err);
+    enum status status = run_path(store, run_id, "records", path, err);
     if (!status) status = newest_stored(store, run_id, &newest, err);
     if (status) return status;
     status = spill_open(&spill, path, &note, err);
@@ -358,8 +351,8 @@ enum status recovery_repair_all(struct store *store, struct arena *arena, struct
         const char *id = folders[i]->d_name;
         struct repair *repair = status ? NULL : arena_grow(arena, &list, *count, sizeof *repair);
         if (!status && !repair) status = err_no_memory(err, "the runs to repair");
-        if (!status && strlen(id) < RUN_ID_MAX && !records_path(store, id, path, NULL) && file_exists(path) &&
-            !run_is_alive(store, id)) {
+        if (!status && strlen(id) < RUN_ID_MAX && !run_path(store, id, "records", path, NULL) &&
+            file_exists(path) && !run_is_alive(store, id)) {
             *repair = (struct repair){.made = false};
             recovery_repair(store, id, repair, &repair->err);
             *count += repair->made || repair->stored || repair->listed || repair->cut || repair->err.status;

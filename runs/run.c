@@ -30,9 +30,10 @@ void run_folder(struct store *store, const char *id, char *buf, size_t size)
     snprintf(buf, size, "%s/runs/%s", store_home(store), id);
 }
 
-static enum status lock_path(struct store *store, const char *id, char buf[PATH_MAX], struct err *err)
+enum status run_path(struct store *store, const char *id, const char *name, char path[PATH_MAX],
+                     struct err *err)
 {
-    return file_format_path(buf, PATH_MAX, err, "%s/runs/%s/lock", store_home(store), id);
+    return file_format_path(path, PATH_MAX, err, "%s/runs/%s/%s", store_home(store), id, name);
 }
 
 enum { HOLDER_SIZE = 128 };
@@ -72,7 +73,7 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
     char path[PATH_MAX], folder[PATH_MAX];
     out->fd = -1;
     run_folder(store, id, folder, sizeof folder);
-    enum status status = lock_path(store, id, path, err);
+    enum status status = run_path(store, id, "lock", path, err);
     if (!status) status = file_make_folders(folder, err);
     if (status) return status;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -91,7 +92,7 @@ enum status run_lock_check(struct store *store, const char *id, const struct run
 {
     char path[PATH_MAX];
     struct stat ours, there;
-    enum status status = lock_path(store, id, path, err);
+    enum status status = run_path(store, id, "lock", path, err);
     if (status || fstat(lock->fd, &ours) != 0) return status;
     bool found = stat(path, &there) == 0;
     if (!found && errno != ENOENT && errno != ENOTDIR) return STATUS_OK; /* a passing fault of the disk */
@@ -111,7 +112,7 @@ void run_lock_release(struct run_lock *lock)
 bool run_is_alive(struct store *store, const char *id)
 {
     char path[PATH_MAX];
-    if (lock_path(store, id, path, NULL)) return false;
+    if (run_path(store, id, "lock", path, NULL)) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return false;
     bool alive = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -124,7 +125,7 @@ bool run_may_train(struct store *store, const char *id)
     char path[PATH_MAX], text[HOLDER_SIZE] = "", holder[65] = "", host[65] = "";
     struct mount mount;
     if (run_is_alive(store, id)) return true;
-    if (lock_path(store, id, path, NULL)) return false;
+    if (run_path(store, id, "lock", path, NULL)) return false;
     mount_of(path, &mount);
     int fd = mount.locks ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return false;

@@ -154,6 +154,9 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
 
 /* $ANNEAL_HOME/runs/<id> */
 void run_folder(struct store *store, const char *id, char *buf, size_t size);
+/* $ANNEAL_HOME/runs/<id>/NAME; STATUS_USAGE if it is too long. */
+enum status run_path(struct store *store, const char *id, const char *name, char path[PATH_MAX],
+                     struct err *err);
 
 /* Adds a text that `anneal generate` wrote with a checkpoint of the run. */
 enum status run_add_inference(struct store *store, const char *id, const struct inference_record *record,

@@ -185,10 +185,8 @@ static enum status copy_folder(const char *from, const char *to, struct err *err
 static enum status bring_checkpoint(struct transfer *t, const struct imported_run *run, const char *path)
 {
     char from[PATH_MAX], to[PATH_MAX], parent[PATH_MAX];
-    enum status status =
-        file_format_path(from, sizeof from, t->err, "%s/runs/%s/%s", store_home(t->from), run->from, path);
-    if (!status)
-        status = file_format_path(to, sizeof to, t->err, "%s/runs/%s/%s", store_home(t->to), run->id, path);
+    enum status status = run_path(t->from, run->from, path, from, t->err);
+    if (!status) status = run_path(t->to, run->id, path, to, t->err);
     if (status || !import_stays_inside(path) || !file_is_folder(from) || file_exists(to)) return status;
     snprintf(parent, sizeof parent, "%s", to);
     *strrchr(parent, '/') = '\0';
@@ -218,10 +216,8 @@ static enum status bring_log(struct transfer *t, const struct imported_run *run)
 {
     char from[PATH_MAX], to[PATH_MAX];
     struct stat found;
-    enum status status =
-        file_format_path(from, sizeof from, t->err, "%s/runs/%s/log.txt", store_home(t->from), run->from);
-    if (!status)
-        status = file_format_path(to, sizeof to, t->err, "%s/runs/%s/log.txt", store_home(t->to), run->id);
+    enum status status = run_path(t->from, run->from, "log.txt", from, t->err);
+    if (!status) status = run_path(t->to, run->id, "log.txt", to, t->err);
     if (status || lstat(from, &found) != 0 || !S_ISREG(found.st_mode)) return status;
     return file_copy(from, to, t->err);
 }
