@@ -69,10 +69,8 @@ static enum status add_measures(struct list *list)
         " step desc limit ?2) order by name",
         "sn", list->run_id, MEASURE_ROWS);
     while (!status && !(status = store_step(list->store, select, &row, list->err)) && row) {
-        char name[QUANTITY_COLUMN_MAX];
-        const char *text = (const char *)sqlite3_column_text(select, 0);
-        if (!text || strlen(text) >= sizeof name) continue; /* no measure of anneal is so long */
-        snprintf(name, sizeof name, "%s", text);
+        const char *name = (const char *)sqlite3_column_text(select, 0);
+        if (!name || strlen(name) >= QUANTITY_COLUMN_MAX) continue; /* no measure of anneal is so long */
         status = add(list, "", name, METRIC_MEASURE, 0);
         if (status) sqlite3_reset(select);
     }
