@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/ini.h"
 #include "core/base/text.h"
 #include "core/model/config.h"
 #include "core/model/model.h"
@@ -82,41 +83,21 @@ static void describe(struct config_row *row, const struct config *config, const 
     row->differs = row->fallback && strcmp(row->fallback, row->value) != 0;
 }
 
-/* The next line "key = value" below a section; false: there is none. */
-static bool next_line(char **rest, char **section, char **key, char **value)
-{
-    for (char *line; (line = strsep(rest, "\n")) != NULL;) {
-        char *end = strchr(line, ']'), *equals = strchr(line, '=');
-        if (*line == '[' && end) {
-            *end = '\0';
-            *section = line + 1;
-        } else if (*line && *line != ';' && *line != '#' && equals && equals > line) {
-            *key = line;
-            *value = equals + 1 + (equals[1] == ' ');
-            equals[equals[-1] == ' ' ? -1 : 0] = '\0';
-            return true;
-        }
-    }
-    return false;
-}
-
 static enum status make_rows(const struct config *config, char *text, struct arena *arena,
                              struct config_row **out, size_t *count, struct err *err)
 {
     struct config *defaults = arena_alloc(arena, sizeof *defaults);
-    char *section = "", *key, *value;
+    struct ini ini = {.rest = text, .exact = true};
     size_t most = 0;
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++) most++;
     struct config_row *rows = arena_alloc_array(arena, most + 1, sizeof *rows);
     if (!defaults || !rows) return err_no_memory(err, "%zu keys of a configuration", most);
     if (make_defaults(config, defaults, err)) return err->status;
     *count = 0;
-    while (next_line(&text, &section, &key, &value)) {
-        size_t size = strlen(section) + strlen(key) + 2;
-        char *name = arena_alloc(arena, size);
+    while (ini_next(&ini) == INI_PAIR) {
+        const char *name = arena_printf(arena, "%s.%s", ini.section, ini.key);
         if (!name) return err_no_memory(err, "%zu keys of a configuration", most);
-        snprintf(name, size, "%s.%s", section, key);
-        rows[*count] = (struct config_row){.key = name, .value = value};
+        rows[*count] = (struct config_row){.key = name, .value = ini.value};
         describe(&rows[(*count)++], config, defaults, arena);
     }
     *out = rows;
