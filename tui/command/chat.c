@@ -54,9 +54,8 @@ static size_t room_for_messages(const struct chat *c)
 /* Says what helps against a conversation that is too long. */
 static void name_remedy(const struct chat *c, struct err *err)
 {
-    size_t n = strlen(err->text);
     bool all = c->voice.generator.most >= c->voice.loaded.model.config.max_seq_len;
-    snprintf(err->text + n, sizeof err->text - n, " (%s)",
+    text_add(err->text, sizeof err->text, " ", "(%s)",
              all ? "the model cannot read more: shorten it" : "shorten it, or make more room with --context");
 }
 

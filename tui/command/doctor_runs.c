@@ -23,11 +23,11 @@ enum { RANGES_SHOWN = 3, REMEDY_MAX = 1400 /* the program's path twice */ };
 static void advise(const char *run, int64_t whole, bool aside, char remedy[REMEDY_MAX])
 {
     const char *program = TEXT_PROGRAM;
-    int n = whole < 0 ? snprintf(remedy, REMEDY_MAX, "no checkpoint of the run is whole: train it again")
-                      : snprintf(remedy, REMEDY_MAX, "`%s resume %s` continues from step-%" PRId64, program,
-                                 run, whole);
-    if (!aside)
-        snprintf(remedy + n, REMEDY_MAX - (size_t)n, "; `%s doctor --repair` sets this one aside", program);
+    if (whole < 0)
+        snprintf(remedy, REMEDY_MAX, "no checkpoint of the run is whole: train it again");
+    else
+        snprintf(remedy, REMEDY_MAX, "`%s resume %s` continues from step-%" PRId64, program, run, whole);
+    if (!aside) text_add(remedy, REMEDY_MAX, "; ", "`%s doctor --repair` sets this one aside", program);
 }
 
 /* Reports a checkpoint that could not be read as it was written, and with --repair renames it. */
@@ -162,13 +162,10 @@ static enum status check_steps(struct doctor *d, const struct run_info *run, int
     struct step_range *missing = NULL;
     size_t count = 0;
     char text[200] = "";
-    int n = 0;
     enum status status = run_missing_steps(d->store, run, done, &d->arena, &missing, &count, err);
     for (size_t i = 0; !status && i < count && i < RANGES_SHOWN; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s%" PRId64 " to %" PRId64, i ? ", " : "",
-                      missing[i].first, missing[i].last);
-    if (count > RANGES_SHOWN)
-        snprintf(text + n, sizeof text - (size_t)n, " and %zu more gaps", count - RANGES_SHOWN);
+        text_add(text, sizeof text, ", ", "%" PRId64 " to %" PRId64, missing[i].first, missing[i].last);
+    if (count > RANGES_SHOWN) text_add(text, sizeof text, " ", "and %zu more gaps", count - RANGES_SHOWN);
     if (!status && count)
         doctor_report(d, PROBLEM, run->id, d->database,
                       "lost before they were stored, or removed since; the run can go on all the same",

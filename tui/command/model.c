@@ -85,9 +85,7 @@ static void describe(const struct safetensor *t, char name[WORDS_SHOWN], char sh
     size_t digits = at ? strspn(at + 7, "0123456789") : 0, head = digits ? (size_t)(at + 7 - t->name) : 0;
     snprintf(name, WORDS_SHOWN, "%.*s%s%s", (int)head, t->name, digits ? "*" : "", t->name + head + digits);
     *shape = '\0';
-    for (int d = 0; d < t->dims; d++)
-        snprintf(shape + strlen(shape), WORDS_SHOWN - strlen(shape), "%s%" PRId64, d ? " x " : "",
-                 t->shape[d]);
+    for (int d = 0; d < t->dims; d++) text_add(shape, WORDS_SHOWN, " x ", "%" PRId64, t->shape[d]);
 }
 
 static bool same_kind(const struct safetensor *a, const struct safetensor *b)

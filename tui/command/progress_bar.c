@@ -90,9 +90,8 @@ char *progress_bar_line(const struct progress_view *view, int width, bool utf8, 
     }
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         int columns = 2 + (int)strlen(parts[i]);
-        size_t length = strlen(tail);
-        if (!*parts[i] || columns > room || length + (size_t)columns >= sizeof tail) continue;
-        snprintf(tail + length, sizeof tail - length, "  %s", parts[i]);
+        if (!*parts[i] || columns > room || strlen(tail) + (size_t)columns >= sizeof tail) continue;
+        text_add(tail, sizeof tail, "", "  %s", parts[i]);
         room -= columns;
     }
     int columns = BAR_MIN + room < BAR_MAX ? BAR_MIN + room : BAR_MAX;

@@ -238,9 +238,9 @@ static double estimate_seconds(const struct plan_of_sweep *p, char like[RUN_ID_M
 /* "100, 200, 400 steps", of run 1. */
 static char *format_rungs(const struct sweep *sweep, char *buf, size_t size)
 {
-    int n = 0;
-    for (int r = 0; r < sweep->rung_count && n < (int)size; r++)
-        n += snprintf(buf + n, size - (size_t)n, "%s%" PRId64, r ? ", " : "", sweep->runs[0].rungs[r]);
+    *buf = '\0';
+    for (int r = 0; r < sweep->rung_count; r++)
+        text_add(buf, size, ", ", "%" PRId64, sweep->runs[0].rungs[r]);
     return buf;
 }
 
@@ -378,8 +378,7 @@ static enum status list(bool json, struct err *err)
         struct sweep sweep;
         char keys[400] = "";
         if (sweep_read(&sweep, names[i], NULL)) continue; /* `sweep show NAME` says what is wrong with it */
-        for (int k = 0, n = 0; k < sweep.key_count && n < (int)sizeof keys; k++)
-            n += snprintf(keys + n, sizeof keys - (size_t)n, "%s%s", k ? ", " : "", sweep.keys[k]);
+        for (int k = 0; k < sweep.key_count; k++) text_add(keys, sizeof keys, ", ", "%s", sweep.keys[k]);
         output_item(&out);
         OUTPUT_MEMBERS(&out, "sweep", names[i], "runs", sweep.run_count, "keys", keys);
         sweep_release(&sweep);

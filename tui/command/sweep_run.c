@@ -74,12 +74,11 @@ enum status sweep_lock(const struct sweep *sweep, int *out, struct err *err)
 
 char *sweep_run_words(const struct sweep *sweep, int index, char *buf, size_t size)
 {
-    int n = 0;
     *buf = '\0';
-    for (int k = 0; k < sweep->key_count && n < (int)size; k++) {
+    for (int k = 0; k < sweep->key_count; k++) {
         const char *dot = strrchr(sweep->keys[k], '.');
-        n += snprintf(buf + n, size - (size_t)n, "%s%s %.60s", k ? ", " : "", dot ? dot + 1 : sweep->keys[k],
-                      CLEAN_LINE(sweep->runs[index].values[k]));
+        text_add(buf, size, ", ", "%s %.60s", dot ? dot + 1 : sweep->keys[k],
+                 CLEAN_LINE(sweep->runs[index].values[k]));
     }
     return buf;
 }

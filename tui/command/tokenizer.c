@@ -253,10 +253,8 @@ static void name_steps(const struct normalizer *normalizer, char *buf, size_t si
         [NORMAL_NFC] = "NFC",   [NORMAL_NFD] = "NFD",         [NORMAL_NFKC] = "NFKC",
         [NORMAL_NFKD] = "NFKD", [NORMAL_PREPEND] = "Prepend", [NORMAL_REPLACE] = "Replace"};
     snprintf(buf, size, "%s", normalizer->count ? "" : "none");
-    for (size_t i = 0; i < normalizer->count; i++) {
-        size_t used = strlen(buf);
-        snprintf(buf + used, size - used, "%s%s", i ? ", " : "", names[normalizer->steps[i].kind]);
-    }
+    for (size_t i = 0; i < normalizer->count; i++)
+        text_add(buf, size, ", ", "%s", names[normalizer->steps[i].kind]);
 }
 
 /* Where encoding puts a space before text. */
@@ -275,10 +273,10 @@ static void show_around(struct output *o, const struct tokenizer *tokenizer, con
     char text[512] = "";
     if (o->json) json_out_open(&o->out, name, '[', JSON_OUT_FLAT);
     for (size_t i = 0; i < count; i++) {
-        size_t n, used = strlen(text);
+        size_t n;
         const char *bytes = tokenizer_token_bytes(tokenizer, ids[i], &n);
         if (o->json) json_out_int(&o->out, NULL, ids[i]);
-        snprintf(text + used, sizeof text - used, "%s%u (%.*s)", i ? ", " : "", ids[i], (int)n, bytes);
+        text_add(text, sizeof text, ", ", "%u (%.*s)", ids[i], (int)n, bytes);
     }
     if (o->json) json_out_close(&o->out);
     if (!o->json && count) output_text(o, name, text);

@@ -121,7 +121,6 @@ static void eval(void *context, const struct eval_record *record, const struct m
     struct report *report = context;
     char best[96], patience[64] = "", more[400] = "";
     const char *metric = stopping->metric, *space = *metric ? " " : "";
-    int n = 0;
     report->evaluated = true;
     report->val_loss = record->val_loss;
     if (begin_json(report, "eval")) {
@@ -134,9 +133,8 @@ static void eval(void *context, const struct eval_record *record, const struct m
         if (measures->count) json_out_close(&report->json);
         end_json(report);
     }
-    for (int i = 0; i < measures->count && n < (int)sizeof more; i++)
-        n += snprintf(more + n, sizeof more - (size_t)n, ", %s %.4g", measures->of[i].name,
-                      measures->of[i].value);
+    for (int i = 0; i < measures->count; i++)
+        text_add(more, sizeof more, "", ", %s %.4g", measures->of[i].name, measures->of[i].value);
     if (stopping->patience > 0 && stopping->patience_used > 0)
         snprintf(patience, sizeof patience,
                  ", %" PRId64 " of %" PRId64 " evaluations without enough improvement",
@@ -218,15 +216,13 @@ static int slowest_first(const void *a, const void *b)
 static void say_slowest(struct report *report)
 {
     struct profile profile = {0};
-    char text[400];
-    int n = 0;
+    char text[400] = "";
     if (!profile_read(report->session->store, report->session->id, false, &profile, NULL) &&
         profile.last_step > report->began_after && profile.step_us > 0) {
         qsort(profile.rows, profile.count, sizeof *profile.rows, slowest_first);
         for (size_t i = 0; i < profile.count && i < 3; i++)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s%.60s (%.20s) %.0f%%", i ? ", " : "",
-                          profile.rows[i].op, profile.rows[i].phase,
-                          100 * profile.rows[i].time_us / profile.step_us);
+            text_add(text, sizeof text, ", ", "%.60s (%.20s) %.0f%%", profile.rows[i].op,
+                     profile.rows[i].phase, 100 * profile.rows[i].time_us / profile.step_us);
         progress_bar_say(&report->bar,
                          "slowest operations: %s of a step of %.3g ms; see all: %s show %s --profile", text,
                          profile.step_us / 1e3, TEXT_PROGRAM, report->session->id);
