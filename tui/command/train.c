@@ -204,15 +204,23 @@ static enum status resume(const char *command, const struct options *o, const st
     return conclude(training_resume(training, &run->info, err), &report, err);
 }
 
-static enum status resume_run(const struct options *o, const struct words *words, struct err *err)
+/* Continues the run that `word` names, with its configuration, then the keys of `file` (NULL: none). */
+static enum status resume_named(const char *command, const char *word, const char *file,
+                                const struct options *o, const struct words *words, struct err *err)
 {
     struct training_options training = {0};
     struct recorded_run run;
-    enum status status = recorded_run_read(words->words[0], &run, err);
+    enum status status = recorded_run_read(word, &run, err);
     training.config = run.config;
-    if (!status) status = resume("resume", o, words, &run, &training, err);
+    if (!status && file) status = config_read_file(&training.config, file, err);
+    if (!status) status = resume(command, o, words, &run, &training, err);
     recorded_run_release(&run);
     return status;
+}
+
+static enum status resume_run(const struct options *o, const struct words *words, struct err *err)
+{
+    return resume_named("resume", words->words[0], NULL, o, words, err);
 }
 
 static enum status run_resume(const void *options, const struct words *words, struct err *err)
@@ -230,25 +238,6 @@ static enum status find_named(const char *name, struct run_info *out, struct err
     if (!status) status = run_find_named(store, name, out, err);
     store_close(store);
     return status;
-}
-
-/* --resume-or-start: whether there is a run of this name, the newest of which is then resumed. */
-static bool resumed_by_name(const struct options *o, const struct words *words, enum status *status,
-                            struct err *err)
-{
-    struct training_options training = {0};
-    struct recorded_run run;
-    struct run_info found;
-    char name[RUN_NAME_CLEAN_MAX];
-    run_name_clean(o->name, name, sizeof name);
-    *status = find_named(name, &found, err);
-    if (*status) return *status != STATUS_NOT_FOUND;
-    *status = recorded_run_read(found.id, &run, err);
-    training.config = run.config;
-    if (!*status && words->count) *status = config_read_file(&training.config, words->words[0], err);
-    if (!*status) *status = resume("train", o, words, &run, &training, err);
-    recorded_run_release(&run);
-    return true;
 }
 
 /* Of commands that are given twice at the same time, the second must not find that there is no such run yet.
@@ -274,9 +263,11 @@ static enum status start_or_resume(const struct options *o, const struct words *
 {
     struct training_options training = {.name = o->name};
     struct report report;
+    struct run_info before;
     char hidden[PATH_MAX];
-    enum status status;
-    if (o->resume_or_start && resumed_by_name(o, words, &status, err)) return status;
+    enum status status = o->resume_or_start ? find_named(o->name, &before, err) : STATUS_NOT_FOUND;
+    if (!status) return resume_named("train", before.id, words->words[0], o, words, err);
+    if (status != STATUS_NOT_FOUND) return status;
     status = train_read_config(words, &training.config, err);
     if (status) return status;
     if (o->watch) return background_watch("train", words->argv, NULL, err);
