@@ -15,15 +15,14 @@ enum { ALL = TABLE_CSV_COUNT };
 
 enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON, FORMAT_SVG };
 
-struct request {
-    enum format format;
-    int table;        /* -1: not given; ALL */
-    const char *path; /* NULL: standard output */
-    const char **ids;
-    size_t count;
+struct options {
+    const char *output;  /* NULL: standard output */
     const char *metrics; /* of svg and long; NULL: not given */
+    int format, table;   /* table -1: not given; ALL */
     double decay;        /* of svg */
     bool log;
+    const char **ids; /* (count) of the runs, set once they are found */
+    size_t count;
 };
 
 /* Whether -o means a folder: it ends with a slash or is one. */
@@ -35,10 +34,10 @@ static bool is_folder(const char *path)
 
 /* The path of one result: "-" for standard output, -o itself, or a file of this name in that folder, which is
  * made. */
-static enum status choose_path(const struct request *request, bool folder, const char *name,
+static enum status choose_path(const struct options *request, bool folder, const char *name,
                                const char *ending, char path[PATH_MAX], struct err *err)
 {
-    const char *at = request->path ? request->path : "-";
+    const char *at = request->output ? request->output : "-";
     int length = (int)strlen(at);
     while (length > 1 && at[length - 1] == '/') length--;
     if (!folder) return file_format_path(path, PATH_MAX, err, "%.*s", length, at);
@@ -55,10 +54,10 @@ static void report_written(enum status status, const char *path)
     if (!status && strcmp(path, "-") != 0) fprintf(stderr, "wrote %s\n", CLEAN_LINE(path));
 }
 
-static enum status export_tables(struct store *store, const struct request *request, struct err *err)
+static enum status export_tables(struct store *store, const struct options *request, struct err *err)
 {
     char path[PATH_MAX];
-    bool all = request->table == ALL, folder = all || is_folder(request->path);
+    bool all = request->table == ALL, folder = all || is_folder(request->output);
     int first = all || request->table < 0 ? TABLE_STEPS : request->table, end = all ? ALL : first + 1;
     enum status status = STATUS_OK;
     for (int i = first; !status && i < end; i++) {
@@ -70,24 +69,24 @@ static enum status export_tables(struct store *store, const struct request *requ
     return status;
 }
 
-static struct metric_choice metrics_of(const struct request *request)
+static struct metric_choice metrics_of(const struct options *request)
 {
     bool both = request->table < 0 || request->table == ALL;
     return (struct metric_choice){both || request->table == TABLE_STEPS,
                                   both || request->table == TABLE_EVALS, request->metrics};
 }
 
-static enum status export_metrics(struct store *store, const struct request *request, struct err *err)
+static enum status export_metrics(struct store *store, const struct options *request, struct err *err)
 {
     char path[PATH_MAX];
-    enum status status = choose_path(request, is_folder(request->path), "metrics", ".csv", path, err);
+    enum status status = choose_path(request, is_folder(request->output), "metrics", ".csv", path, err);
     if (!status) status = export_long(store, request->ids, request->count, metrics_of(request), path, err);
     report_written(status, path);
     return status;
 }
 
 /* One folder per run. */
-static enum status export_scalars(struct store *store, const struct request *request, const char *id,
+static enum status export_scalars(struct store *store, const struct options *request, const char *id,
                                   struct err *err)
 {
     char folder[PATH_MAX];
@@ -105,29 +104,29 @@ static enum status export_scalars(struct store *store, const struct request *req
     return status;
 }
 
-static enum status export_document(struct store *store, const struct request *request, const char *id,
+static enum status export_document(struct store *store, const struct options *request, const char *id,
                                    struct err *err)
 {
     char path[PATH_MAX];
-    bool folder = request->count > 1 || is_folder(request->path);
+    bool folder = request->count > 1 || is_folder(request->output);
     enum status status = choose_path(request, folder, id, ".json", path, err);
     if (!status) status = export_json(store, id, path, err);
     report_written(status, path);
     return status;
 }
 
-static enum status export_picture(struct store *store, const struct request *request, struct err *err)
+static enum status export_picture(struct store *store, const struct options *request, struct err *err)
 {
     char path[PATH_MAX];
     const struct chart_request chart = {request->ids, request->count, request->metrics, request->decay,
                                         request->log};
-    enum status status = choose_path(request, is_folder(request->path), "chart", ".svg", path, err);
+    enum status status = choose_path(request, is_folder(request->output), "chart", ".svg", path, err);
     if (!status) status = export_chart(store, &chart, path, err);
     report_written(status, path);
     return status;
 }
 
-static enum status export_all(struct store *store, const struct request *request, struct err *err)
+static enum status export_all(struct store *store, const struct options *request, struct err *err)
 {
     enum status status = STATUS_OK;
     if (request->format == FORMAT_CSV) return export_tables(store, request, err);
@@ -141,7 +140,7 @@ static enum status export_all(struct store *store, const struct request *request
 
 /* The ids of the named runs; without a word, all runs. */
 static enum status find_runs(struct store *store, const struct words *words, struct arena *arena,
-                             struct request *request, struct err *err)
+                             struct options *request, struct err *err)
 {
     struct run_info *runs = NULL;
     request->count = (size_t)words->count;
@@ -163,28 +162,26 @@ static bool names_other_format(const char *path, const char *own)
 }
 
 /* The contradiction between options and words as a sentence; NULL: none. */
-static const char *contradiction(const struct request *request, int words)
+static const char *contradiction(const struct options *o, int words)
 {
-    int table = request->table;
-    enum format format = request->format;
+    int table = o->table, format = o->format;
     bool csv = format == FORMAT_CSV, json = format == FORMAT_JSON, svg = format == FORMAT_SVG;
     bool several = format == FORMAT_TENSORBOARD || (json && words > 1) || (csv && table == ALL);
     if (json && table >= 0) return "--format json holds a whole run and takes no --table";
     if (svg && table >= 0) return "--format svg draws metrics and takes no --table: --metric NAME";
     if (!csv && table >= 0 && table != TABLE_STEPS && table != TABLE_EVALS && table != ALL)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
-    if (request->metrics && !request->metrics[strspn(request->metrics, ", \t")])
-        return "--metric names no metric";
-    if (request->metrics && !svg && format != FORMAT_LONG) return "--metric needs --format svg or long";
-    if ((request->log || request->decay > 0) && !svg) return "--log and --smooth need --format svg";
-    if (format != FORMAT_TENSORBOARD && request->path &&
-        names_other_format(request->path, json  ? ".json"
-                                          : svg ? ".svg"
-                                                : ".csv"))
+    if (o->metrics && !o->metrics[strspn(o->metrics, ", \t")]) return "--metric names no metric";
+    if (o->metrics && !svg && format != FORMAT_LONG) return "--metric needs --format svg or long";
+    if ((o->log || o->decay > 0) && !svg) return "--log and --smooth need --format svg";
+    if (format != FORMAT_TENSORBOARD && o->output &&
+        names_other_format(o->output, json  ? ".json"
+                                      : svg ? ".svg"
+                                            : ".csv"))
         return json  ? "--format json writes JSON: -o FILE.json"
                : svg ? "--format svg writes a picture: -o FILE.svg"
                      : "csv and long are CSV files: -o FILE.csv";
-    if (several && !request->path) return "several files need a folder: -o FOLDER";
+    if (several && !o->output) return "several files need a folder: -o FOLDER";
     return words || (csv && table == TABLE_RUNS) ? NULL : "needs a RUN";
 }
 
@@ -194,22 +191,11 @@ static const char *contradiction(const struct request *request, int words)
     "inference|runs|segments|params|tags|checkpoints|events|all"
 _Static_assert(ALL == 19, "--table lists all tables, then all");
 
-struct options {
-    const char *output, *metrics;
-    int format, table; /* table -1: not given */
-    double decay;
-    bool log;
-};
-
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct request request = {.format = (enum format)o->format,
-                              .table = o->table,
-                              .metrics = o->metrics,
-                              .decay = o->decay,
-                              .log = o->log,
-                              .path = o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
+    struct options request = *o;
+    if (o->output && strcmp(o->output, "-") == 0) request.output = NULL;
     const char *why = contradiction(&request, words->count);
     if (why) return err_set(err, STATUS_USAGE, "%s", why);
     struct arena arena = {0};
