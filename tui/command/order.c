@@ -1,8 +1,8 @@
 /* `anneal order`: instructs a running trainer. */
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
@@ -12,12 +12,7 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 
-enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000 };
-
-static void pause_shortly(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-}
+enum { POLL_MS = 50, SILENCE_SECONDS = 5, FACTOR_MAX = 1000 };
 
 /* Prints the answer if it has come. */
 static enum status read_answer(struct store *store, const char *run_id, int64_t id, bool *answered,
@@ -41,7 +36,7 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
     enum status status = STATUS_OK;
     double start = clock_monotonic();
     bool answered = false, silence_reported = false;
-    for (bool gone = false; !status && !answered; pause_shortly()) {
+    for (bool gone = false; !status && !answered; poll(NULL, 0, POLL_MS)) {
         status = read_answer(store, run_id, id, &answered, err);
         if (status || answered) break;
         if (gone)
@@ -66,7 +61,7 @@ static void wait_until_free(struct store *store, const struct run_info *run)
     struct run_info now;
     while (run_is_alive(store, run->id) && run_get(store, run->id, &now, NULL) == STATUS_OK &&
            now.segment == run->segment)
-        pause_shortly();
+        poll(NULL, 0, POLL_MS);
 }
 
 static enum status parse_order(const struct words *words, int *verb, double *argument, struct err *err)
