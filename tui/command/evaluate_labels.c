@@ -22,11 +22,6 @@ struct judging {
     struct measures measures;
 };
 
-static const struct task *task(void)
-{
-    return classification();
-}
-
 static enum status take(char out[CONFIG_TEXT_MAX], const char *text, struct err *err)
 {
     if (snprintf(out, CONFIG_TEXT_MAX, "%s", text) < CONFIG_TEXT_MAX) return STATUS_OK;
@@ -62,7 +57,7 @@ static enum status open_judging(struct evaluation *e, void *state, struct err *e
     const struct config *c = &j->config;
     enum status status = configure(e, j, err);
     if (!status) status = loaded_model_tokenizer(e->loaded.words, &j->corpus.tokenizer, err);
-    if (!status) status = task()->open(&j->config, &j->corpus, e->progress, &j->data, err);
+    if (!status) status = classification()->open(&j->config, &j->corpus, e->progress, &j->data, err);
     if (status) return status;
     uint64_t most = (uint64_t)e->options->batches * (uint64_t)c->train.batch_size;
     j->rows = task_examples(j->data, TASK_VALIDATION);
@@ -77,8 +72,8 @@ static enum status open_judging(struct evaluation *e, void *state, struct err *e
 static enum status start_judging(struct evaluation *e, void *state, struct err *err)
 {
     struct judging *j = state;
-    enum status status = task()->start(j->data, &e->loaded.network, err);
-    if (!status) task()->begin(j->data);
+    enum status status = classification()->start(j->data, &e->loaded.network, err);
+    if (!status) classification()->begin(j->data);
     return status;
 }
 
@@ -96,10 +91,10 @@ static enum status judge_next(struct evaluation *e, void *state, char *suffix, s
     struct network *net = &e->loaded.network;
     uint64_t left = j->rows - j->row, most = (uint64_t)e->wish.B, count = left < most ? left : most;
     struct batch_view batch = task_batch(j->data, TASK_VALIDATION, j->row, (int)count);
-    task()->judge(j->data, net, j->row, batch);
+    classification()->judge(j->data, net, j->row, batch);
     enum status status = net->backend->stream_wait(net->stream, err);
     if (status) return status;
-    j->measures = task()->measure(j->data);
+    j->measures = classification()->measure(j->data);
     if (!isfinite(find(j, "val_loss")->value))
         return err_set(err, STATUS_CORRUPT,
                        "%s: the loss of its data is not a finite number (are the model's weights finite?)",
@@ -114,7 +109,7 @@ static void print_judging(const struct evaluation *e, const void *state, struct 
 {
     const struct judging *j = state;
     char note[400];
-    task()->note(j->data, note, sizeof note);
+    classification()->note(j->data, note, sizeof note);
     OUTPUT_MEMBERS(out, "data", e->options->data, "about_data", (const char *)note);
     for (int i = 0; i < j->measures.count; i++) {
         const struct measure *m = &j->measures.of[i];
@@ -128,7 +123,7 @@ static void print_judging(const struct evaluation *e, const void *state, struct 
 static void close_judging(void *state)
 {
     struct judging *j = state;
-    task()->close(j->data);
+    classification()->close(j->data);
     corpus_close(&j->corpus);
 }
 
