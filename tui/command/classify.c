@@ -314,13 +314,6 @@ static enum status classify(struct classification *c, const struct words *words,
     return status;
 }
 
-static enum status check_options(const struct options *o, const struct words *words, struct err *err)
-{
-    if (!o->csv == (words->count < 2))
-        return err_set(err, STATUS_USAGE, "needs texts, or --csv FILE%s", o->csv ? ", not both" : "");
-    return STATUS_OK;
-}
-
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -328,10 +321,11 @@ static enum status run(const void *options, const struct words *words, struct er
     struct progress_bar bar;
     char folder[PATH_MAX];
     enum allocator_kind allocator;
-    enum status status = check_options(o, words, err);
-    if (status) return status;
+    if (!o->csv == (words->count < 2))
+        return err_set(err, STATUS_USAGE, "needs texts, or --csv FILE%s", o->csv ? ", not both" : "");
     progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
-    if ((status = model_choice_find(&model, folder, sizeof folder, &allocator, err))) return status;
+    enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
+    if (status) return status;
     struct classification *c = calloc(1, sizeof *c);
     if (!c) return err_no_memory(err, "classifying");
     c->options = o;
