@@ -12,6 +12,7 @@
 #include "runs/store.h"
 
 struct config;
+struct run_info;
 
 /* A word that is no command but may be meant as one, and what does that. */
 struct command_hint {
@@ -61,6 +62,9 @@ struct command {
 /* In train.c: reads the defaults, the file that the first word may name, and the settings, in this order, and
  * finishes. Relative paths of an existing corpus, tokenizer or model become absolute. */
 enum status train_read_config(const struct words *words, struct config *config, struct err *err);
+
+/* In train.c: the newest run of this name; STATUS_NOT_FOUND: there is none. */
+enum status train_find_named(const char *name, struct run_info *out, struct err *err);
 
 /* STATUS_USAGE for an option that is none (words.unknown): suggests the key of the configuration that it may
  * mean, such as train.total_steps for "--steps". */

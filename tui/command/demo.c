@@ -36,16 +36,6 @@ static const struct {
             [WAY_WATCH] = {'w', "watch it"},
             [WAY_LEAVE] = {'q', "leave"}};
 
-/* The newest run of that name; STATUS_NOT_FOUND: there is none. */
-static enum status find_demo(struct run_info *demo, struct err *err)
-{
-    struct store *store = NULL;
-    enum status status = store_open(NULL, false, &store, err);
-    if (!status) status = run_find(store, NAME, demo, err);
-    store_close(store);
-    return status;
-}
-
 /* The way that loses nothing. Without a terminal nobody watches, and a failed run would fail again. */
 static enum way default_way(enum run_status status, bool terminal)
 {
@@ -140,7 +130,7 @@ static enum status start(bool new, const struct words *words, const struct words
     enum way way = WAY_NEW;
     enum status status = train_read_config(of_new, &config, err);
     if (status) return status;
-    status = find_demo(&demo, err);
+    status = train_find_named(NAME, &demo, err);
     if (status && status != STATUS_NOT_FOUND) return status;
     if (!status && !new) {
         way = default_way(demo.status, terminal);

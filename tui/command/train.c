@@ -230,8 +230,7 @@ static enum status run_resume(const void *options, const struct words *words, st
 
 /* ---- train ---- */
 
-/* --resume-or-start: the newest run of this name. */
-static enum status find_named(const char *name, struct run_info *out, struct err *err)
+enum status train_find_named(const char *name, struct run_info *out, struct err *err)
 {
     struct store *store = NULL;
     enum status status = store_open(NULL, true, &store, err);
@@ -265,7 +264,7 @@ static enum status start_or_resume(const struct options *o, const struct words *
     struct report report;
     struct run_info before;
     char hidden[PATH_MAX];
-    enum status status = o->resume_or_start ? find_named(o->name, &before, err) : STATUS_NOT_FOUND;
+    enum status status = o->resume_or_start ? train_find_named(o->name, &before, err) : STATUS_NOT_FOUND;
     if (!status) return resume_named("train", before.id, words->words[0], o, words, err);
     if (status != STATUS_NOT_FOUND) return status;
     status = train_read_config(words, &training.config, err);
@@ -353,7 +352,7 @@ static enum status run_train(const void *options, const struct words *words, str
 {
     const struct options *o = options;
     struct run_info before;
-    bool goes_on = o->resume_or_start && o->name && !o->seeds && !find_named(o->name, &before, NULL);
+    bool goes_on = o->resume_or_start && o->name && !o->seeds && !train_find_named(o->name, &before, NULL);
     return goes_on ? on_ranks_of(before.id, "train", options, words, train_run, err)
                    : on_ranks("train", options, words, train_run, err);
 }
