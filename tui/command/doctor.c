@@ -228,7 +228,7 @@ static enum status examine(struct doctor *d, const char *word, struct err *err)
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct doctor d = {.json = o->json, .repair = o->repair};
+    struct doctor d = {.repair = o->repair};
     const char *word = words->count ? words->words[0] : NULL;
     char runs[PATH_MAX + 8];
     enum status status = file_anneal_home(d.home, sizeof d.home, err);
@@ -240,16 +240,16 @@ static enum status run(const void *options, const struct words *words, struct er
                        "%s: there is no store here (ANNEAL_HOME names its folder; the first run makes one)",
                        d.home);
     d.progress = progress_bar_init(&d.bar, stderr, (enum progress_style)o->progress);
-    output_begin(&d.out, d.json);
-    if (d.json) output_text(&d.out, "home", d.home);
-    if (d.json) output_list(&d.out, "findings", "");
+    output_begin(&d.out, o->json);
+    if (o->json) output_text(&d.out, "home", d.home);
+    if (o->json) output_list(&d.out, "findings", "");
     status = examine(&d, word, err);
     progress_bar_clear(&d.bar);
-    if (d.json) output_list_end(&d.out);
+    if (o->json) output_list_end(&d.out);
     if (!status) print_space(&d, !word);
     bool sound = !status && !d.found[PROBLEM];
-    if (d.json) output_flag(&d.out, "sound", sound);
-    if (!d.json && sound)
+    if (o->json) output_flag(&d.out, "sound", sound);
+    if (!o->json && sound)
         printf("\n%zu run%s and %" PRId64 " checkpoint%s: sound\n", d.run_count,
                text_plural((int64_t)d.run_count), d.checkpoints, text_plural(d.checkpoints));
     enum status written = output_end(&d.out, status ? NULL : err);

@@ -21,7 +21,7 @@ struct held {
 };
 
 struct doctor {
-    bool json, repair;
+    bool repair;
     struct output out;
     struct progress_bar bar;
     struct progress progress;

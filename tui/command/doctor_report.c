@@ -15,7 +15,7 @@ void doctor_report(struct doctor *d, enum finding_level level, const char *run, 
     TEXT_FORMAT(text, format);
     d->found[level]++;
     progress_bar_clear(&d->bar);
-    if (d->json) {
+    if (d->out.json) {
         output_item(&d->out);
         OUTPUT_MEMBERS(&d->out, "level", levels[level], "run", *run ? run : NULL, "path", path, "text", text,
                        "remedy", *remedy ? remedy : NULL);

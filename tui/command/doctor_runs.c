@@ -135,12 +135,12 @@ static enum status check_rows(struct doctor *d, const struct run_info *info, str
 /* ---- a run ---- */
 
 /* The records that wait in a run's folder; *waiting: how many. */
-static enum status check_records(struct doctor *d, const char *run, int64_t *waiting, struct err *err)
+static enum status check_records(struct doctor *d, const char *run, const char *folder, int64_t *waiting,
+                                 struct err *err)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 16], remedy[300];
+    char path[PATH_MAX + 16], remedy[300];
     bool found;
     struct err why = {0};
-    run_folder(d->store, run, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/records", folder);
     enum status status = recovery_look(d->store, run, &found, waiting, &why);
     if (status == STATUS_INTERRUPTED) return err_set(err, status, "%s", "");
@@ -174,17 +174,15 @@ static enum status check_steps(struct doctor *d, const struct run_info *run, int
 }
 
 /* Measures the folder of the run and how much of it can be removed. */
-static enum status weigh(struct doctor *d, struct held *held, struct err *err)
+static enum status weigh(struct doctor *d, struct held *held, const char *folder, struct err *err)
 {
     size_t first = d->cleaning.count;
-    char folder[PATH_MAX];
     enum status status = cleaning_add_run(&d->cleaning, held->run, err);
     for (size_t i = first; !status && i < d->cleaning.count; i++) {
         const struct cleaning_item *item = &d->cleaning.items[i];
         held->removable += item->bytes;
         if (item->kind == CLEANING_DAMAGED) doctor_report_leftover(d, item);
     }
-    run_folder(d->store, held->run->id, folder, sizeof folder);
     held->bytes = file_tree_bytes(folder, NULL);
     return status;
 }
@@ -212,9 +210,9 @@ enum status doctor_check_run(struct doctor *d, struct held *held, struct err *er
     held->checkpoints = (int64_t)count;
     bool own = file_exists(records); /* else an import, perhaps without its checkpoints */
     if (!status && !trains && own) status = check_rows(d, run, err);
-    if (!status && !trains) status = check_records(d, run->id, &waiting, err);
+    if (!status && !trains) status = check_records(d, run->id, folder, &waiting, err);
     if (!status && !trains) status = check_steps(d, run, waiting ? -1 : newest, err);
-    return status ? status : weigh(d, held, err);
+    return status ? status : weigh(d, held, folder, err);
 }
 
 /* ---- folders that are no run's ---- */
