@@ -215,8 +215,7 @@ static const struct command bench_step = COMMAND(
     .settings = true,
     .about =
         "Times training steps on one batch of random tokens and, in turns, a large matrix product of the "
-        "same "
-        "precision. Prints the median of each, the fastest and the slowest step, and which share of the "
+        "same precision. Prints the median of each, the fastest and the slowest step, and which share of the "
         "product's speed a step reaches, with the FLOPs that a run's mfu counts; then the loss of the first "
         "and the last step, and the peak memory without that product. The default is preset tiny (10.8 M "
         "parameters), fp32, batch 16 x 256, Lion.");

@@ -189,8 +189,7 @@ static const struct option_spec options[] = {
            "only this, or several with commas between (default: all three)"),
     OPTION("all-but-best", OPTION_FLAG, AT(all_but_best), NULL,
            "also the newest checkpoint of a run whose best one is whole: it is then used, forked and resumed "
-           "from "
-           "its best one"),
+           "from its best one"),
     OPTION("filter", OPTION_TEXT, AT(filter), "EXPR", "of the runs that pass, as for `anneal runs`"),
     OPTION("yes", OPTION_FLAG, AT(yes), NULL, "removes without asking", .letter = 'y'),
     OPTION("dry-run", OPTION_FLAG, AT(dry_run), NULL, "only shows what would be removed"),
@@ -204,26 +203,22 @@ const struct command command_clean = COMMAND(
     (struct options){0},
     .about =
         "Shows what can be removed, and how much that frees, then asks. Without a terminal it only shows; "
-        "--yes "
-        "takes the place of the answer. With RUN or --filter, of these runs; else of all ended runs, and the "
-        "caches.\n\n"
+        "--yes takes the place of the answer. With RUN or --filter, of these runs; else of all ended runs, "
+        "and the caches.\n\n"
         "  checkpoints  of ended runs all but the best one and the newest, from which the run can be "
         "resumed\n"
         "  damaged      checkpoints with a wrong checksum or set aside, if the run has one that is whole;\n"
         "               what killed processes have left half written or half removed\n"
         "  caches       texts encoded for training, which are encoded again when they are needed",
-    .notes = "Never removed: anything of a run that trains, also on another host; a checkpoint that a fork "
-             "or another "
-             "run refers to; the history of a run; files that are not anneal's. Checkpoints that stay are "
-             "read whole "
-             "first, so that none stays that is damaged in place of one that is not. Whoever is killed here "
-             "leaves "
-             "nothing that looks complete, and the next call removes the rest.\n"
-             "\n"
-             "  anneal clean                           show, then ask\n"
-             "  anneal clean --only damaged,caches --yes\n"
-             "  anneal clean --filter 'age>30d' --all-but-best\n"
-             "\n"
-             "`anneal runs --columns name,disk --sort -disk` shows the largest runs, `anneal delete` removes "
-             "whole "
-             "runs.");
+    .notes =
+        "Never removed: anything of a run that trains, also on another host; a checkpoint that a fork "
+        "or another run refers to; the history of a run; files that are not anneal's. Checkpoints that "
+        "stay are read whole first, so that none stays that is damaged in place of one that is not. "
+        "Whoever is killed here leaves nothing that looks complete, and the next call removes the rest.\n"
+        "\n"
+        "  anneal clean                           show, then ask\n"
+        "  anneal clean --only damaged,caches --yes\n"
+        "  anneal clean --filter 'age>30d' --all-but-best\n"
+        "\n"
+        "`anneal runs --columns name,disk --sort -disk` shows the largest runs, `anneal delete` removes "
+        "whole runs.");

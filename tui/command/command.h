@@ -1,8 +1,7 @@
 /* Subcommands: each is one file and one entry of the table. A command is data, its words, options and help,
  * and one function, which calls the modules and prints results on standard output, everything else on
- * standard error. main.c turns the result into the exit status: 0 done; 1 failed, after one line
- * "anneal: what: why (what to do)"; 2 usage; 130 after Ctrl-C, 143 after
- * SIGTERM. */
+ * standard error. main.c turns the result into the exit status: 0 done; 1 failed, after one line "anneal:
+ * what: why (what to do)"; 2 usage; 130 after Ctrl-C, 143 after SIGTERM. */
 #ifndef ANNEAL_TUI_COMMAND_COMMAND_H
 #define ANNEAL_TUI_COMMAND_COMMAND_H
 

@@ -266,9 +266,8 @@ static const struct option_spec options[] = {
     OPTION("repair", OPTION_FLAG, AT(repair), NULL,
            "stores what the database lacks and the runs' folders have, such as runs that it has lost, "
            "records that could not be stored in time, and checkpoints; renames damaged checkpoints to "
-           "step-N.damaged, so that "
-           "nothing uses them; removes reservations of processes that have ended. Nothing else is changed, "
-           "and a run that trains is left alone"),
+           "step-N.damaged, so that nothing uses them; removes reservations of processes that have ended. "
+           "Nothing else is changed, and a run that trains is left alone"),
     JSON_OPTION,
     PROGRESS_OPTION,
     {0},
@@ -280,9 +279,9 @@ const struct command command_doctor = COMMAND(
     .about =
         "Checks the run database, the folders of runs and their checkpoints against it, every checkpoint "
         "against its checksums, the steps of resumed runs for gaps, and the reservations of memory against "
-        "the processes; with RUN, one "
-        "run. Prints a line for each finding, with the file and what to do, then what the runs hold on disk. "
-        "It changes nothing without --repair. The exit status is 0 if all is sound, and 1 after a problem.",
+        "the processes; with RUN, one run. Prints a line for each finding, with the file and what to do, "
+        "then what the runs hold on disk. It changes nothing without --repair. The exit status is 0 if all "
+        "is sound, and 1 after a problem.",
     .notes = "  problem   something is damaged, missing or in the wrong place\n"
              "  repaired  it was, and no longer is (--repair)\n"
              "  note      nothing is wrong, but something is left over: `anneal clean` removes it\n"

@@ -97,9 +97,8 @@ static int layer_of(const char *name)
     return strncmp(name, prefix, sizeof prefix - 1) == 0 ? atoi(name + sizeof prefix - 1) : -1;
 }
 
-/* A layer's memory: its share of all that mirrors the weights, its activations, and its
- * part of the KV cache. Layer -1: the rest of the
- * plan, outside all layers. */
+/* A layer's memory: its share of all that mirrors the weights, its activations, and its part of the KV cache.
+ * Layer -1: the rest of the plan, outside all layers. */
 static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
 {
     const struct plan *plan = &e->plan;

@@ -162,8 +162,8 @@ const struct command command_evaluate = COMMAND(
         "FOLDER is a checkpoint of anneal or Hugging Face: a config.json with model.safetensors, in shards "
         "or not, in fp32, bf16 or fp16. It may also be the name of an imported model (anneal model import). "
         "For a classifier DATA is labelled: CSV or JSONL with a column of texts and one of labels. "
-        "Weights are held as they are stored, fp16 as fp32. A device for which "
-        "train.precision = auto is bf16 computes in bf16 if all matrices are bf16, else in fp32.",
+        "Weights are held as they are stored, fp16 as fp32. A device for which train.precision = auto is "
+        "bf16 computes in bf16 if all matrices are bf16, else in fp32.",
     .notes =
         "  loss           mean of -ln p(next token), in nats: training lowers it. A model that guesses\n"
         "                 has ln(vocabulary)\n"
@@ -172,10 +172,8 @@ const struct command command_evaluate = COMMAND(
         "  bits per byte  the same per byte of text: comparable between models whose tokens differ in\n"
         "                 length\n\n"
         "With --tasks FILES it answers multiple-choice questions instead: each line of a file is a JSON "
-        "object "
-        "such as {\"context\": \"The sky is\", \"choices\": [\" blue\", \" loud\"], \"answer\": 0}. The "
-        "model's "
-        "answer is the choice whose tokens are likeliest after the context.\n\n"
+        "object such as {\"context\": \"The sky is\", \"choices\": [\" blue\", \" loud\"], \"answer\": 0}. "
+        "The model's answer is the choice whose tokens are likeliest after the context.\n\n"
         "  accuracy              share of right answers, by the likelihood of the whole choice\n"
         "  accuracy per byte     the same, by the likelihood per byte of the choice without blanks at its\n"
         "                        beginning: the usual score of HellaSwag, whose choices differ in length\n"

@@ -1,7 +1,6 @@
 /* anneal lr-find: a short training in which the learning rate rises exponentially, the losses by rate, and
  * the rate that they suggest. The weights are those that `anneal train` would begin with; they live in memory
- * alone. The steps are recorded as a run if it gets a name.
- */
+ * alone. The steps are recorded as a run if it gets a name. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

@@ -320,21 +320,17 @@ static const struct option_spec options[] = {
 const struct command command_plan = COMMAND(
     "plan", "CONFIG.ini", 0, 1, options, "estimate a training on other or many GPUs", run, defaults,
     .settings = true,
-    .about =
-        "Estimates memory, time of a step, communication and scaling of `anneal train` with this "
-        "configuration "
-        "on GPUs that need not be in this machine. The memory is that of `anneal estimate --ranks`; the time "
-        "follows from the operations of a step and from data sheets. All assumptions are printed.",
+    .about = "Estimates memory, time of a step, communication and scaling of `anneal train` with this "
+             "configuration on GPUs that need not be in this machine. The memory is that of `anneal estimate "
+             "--ranks`; the time follows from the operations of a step and from data sheets. All assumptions "
+             "are printed.",
     .notes =
         "The batch of a step (train.batch_size times train.accumulation_steps) stays the same: each GPU "
-        "takes its "
-        "part of it.\n\n"
+        "takes its part of it.\n\n"
         "Columns: the plan's memory on each GPU; the micro-batches of a GPU and the sequences of each; the "
-        "time "
-        "of a step; what a GPU sends in it; the share of the step that waits for communication; the speed, "
-        "compared with as many times one GPU (efficiency) and with the peak of the GPUs (MFU); and how long "
-        "the "
-        "training takes.\n\n"
+        "time of a step; what a GPU sends in it; the share of the step that waits for communication; the "
+        "speed, compared with as many times one GPU (efficiency) and with the peak of the GPUs (MFU); and "
+        "how long the training takes.\n\n"
         "  anneal plan --model.preset=medium --gpus 16 --gpu a100\n"
         "  anneal plan --model.preset=gpt2-124m-shape --gpus 1 --operations\n"
         "  anneal plan my.ini --gpus 64 --per-host 8 --network 400Gb/s --tokens 10B");

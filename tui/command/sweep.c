@@ -461,8 +461,7 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct option_spec options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
            "name of the sweep (default: that of the file): letters of any script, digits, _ and hyphens, at "
-           "most "
-           "31 bytes"),
+           "most 31 bytes"),
     OPTION("samples", OPTION_WHOLE, AT(samples), "N",
            "trains N combinations drawn at random, instead of all. A range, 1e-5..1e-2, is drawn from evenly "
            "in its logarithm, or evenly if it begins at 0 or below",
@@ -491,9 +490,8 @@ const struct command command_sweep = COMMAND(
         "Trains a run for every combination of the values that are given with commas between. Hopeless ones "
         "are stopped early, by successive halving: all runs train up to the first rung, a number of steps; "
         "the better half, by the validation loss or eval.metric, goes on to the next one, and so on. The "
-        "rungs are stated "
-        "before the start. Every run keeps the learning-rate schedule of its full length, and at a rung it "
-        "is saved and resumed, so its losses are those of a run that was never stopped.\n"
+        "rungs are stated before the start. Every run keeps the learning-rate schedule of its full length, "
+        "and at a rung it is saved and resumed, so its losses are those of a run that was never stopped.\n"
         "`anneal sweep show SWEEP` prints the results, the best first; `anneal sweep show` lists the sweeps. "
         "The runs have the tag sweep:SWEEP.",
     .notes = "  anneal sweep my.ini --train.learning_rate=1e-4,3e-4,1e-3 --train.optimizer=adamw,lion\n"

@@ -29,8 +29,8 @@ void sweep_axes_release(struct sweep_axes *axes);
 
 /* Fills in the sweep's keys and its runs' values, in the sweep's arena. samples 0: every combination of the
  * lists, the last key changing fastest; STATUS_USAGE for a range. Else so many different combinations, drawn
- * with `seed`: an entry of a list, or a number of a range, uniform in its logarithm if both ends are above
- * 0. */
+ * with `seed`: an entry of a list, or a number of a range, uniform in its logarithm if both ends are
+ * positive. */
 enum status sweep_axes_combine(const struct sweep_axes *axes, int samples, int64_t seed, struct sweep *sweep,
                                struct err *err);
 

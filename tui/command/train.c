@@ -168,8 +168,8 @@ static enum status on_ranks_of(const char *word, const char *command, const void
         if (!status && before.ranks.hosts > 1)
             status = err_set(err, STATUS_USAGE,
                              "run %s had %" PRId64 " ranks on %" PRId64
-                             " hosts (start it with mpirun or srun again, "
-                             "or say how many ranks this host takes: --ranks N)",
+                             " hosts (start it with mpirun or srun again, or say how many ranks this host "
+                             "takes: --ranks N)",
                              before.info.id, before.ranks.count, before.ranks.hosts);
         if (!status && before.ranks.count > 1 && o.progress < REPORT_JSON)
             output_say("%" PRId64 " ranks, as before (--ranks sets another number)", before.ranks.count);
@@ -405,8 +405,8 @@ const struct command command_resume = COMMAND(
     .about =
         "Continues RUN (an id, a unique prefix of one, a name, `latest`, or the folder of a run, which the "
         "database need not know) from its newest checkpoint, as a new segment of the same run. A run that "
-        "ended before its first checkpoint begins again. If no key "
-        "is changed, the losses that follow are bit for bit those of a run that was never interrupted.\n"
+        "ended before its first checkpoint begins again. If no key is changed, the losses that follow are "
+        "bit for bit those of a run that was never interrupted.\n"
         "The model, the data and the optimizer must stay as they are; all other keys may be changed.",
     .notes = "  anneal resume latest                                 continue where it stopped\n"
              "  anneal resume latest --train.total_steps=4000        train on\n"

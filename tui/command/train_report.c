@@ -211,8 +211,7 @@ static int slowest_first(const void *a, const void *b)
 }
 
 /* Where the time of a step went, if any was profiled since the start: "slowest operations: gemm gate_up
- * (backward) 24%, ..."
- */
+ * (backward) 24%, ..." */
 static void say_slowest(struct report *report)
 {
     struct profile profile = {0};
