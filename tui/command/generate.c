@@ -35,38 +35,30 @@ struct options {
     bool best, json, verbose, chat, requests;
 };
 
-/* Encodes a question in the chat format of the model. */
-static enum status encode_question(struct conversation *conversation, const char *question, size_t n,
-                                   struct token_list *out, struct err *err)
+/* Encodes a prompt, with a conversation (else NULL) as a question in the chat format of the model. */
+static enum status encode(const struct voice *v, struct conversation *conversation, const char *prompt,
+                          size_t n, struct token_list *out, struct err *err)
 {
-    enum status status = conversation_add(conversation, "user", question, n, err);
+    enum status status = prompt_check("the prompt", prompt, n, err);
+    if (status) return status;
+    if (!conversation) return tokenizer_encode_prompt(v->tokenizer, prompt, n, out, err);
+    status = conversation_add(conversation, "user", prompt, n, err);
     if (status) return status;
     status = conversation_encode(conversation, out, err);
     conversation_remove_last(conversation);
     return status;
 }
 
-/* The prompt as a conversation of one question. */
-static enum status encode_chat(struct voice *v, const char *question, size_t n, struct token_list *out,
-                               struct err *err)
-{
-    struct conversation conversation = {0};
-    enum status status = conversation_open(&conversation, v->loaded.words, NULL, v->tokenizer, err);
-    if (!status) status = encode_question(&conversation, question, n, out, err);
-    conversation_close(&conversation);
-    return status;
-}
-
-/* Encodes the prompt. */
-static enum status encode_prompt(struct voice *v, const struct options *o, struct token_list *out,
+/* Encodes the prompt of the command line. */
+static enum status encode_prompt(const struct voice *v, const struct options *o, struct token_list *out,
                                  struct err *err)
 {
-    size_t n = strlen(o->prompt);
+    struct conversation chat = {0};
     int most = v->loaded.model.config.max_seq_len;
-    enum status status = prompt_check("the prompt", o->prompt, n, err);
-    if (!status)
-        status = o->chat ? encode_chat(v, o->prompt, n, out, err)
-                         : tokenizer_encode_prompt(v->tokenizer, o->prompt, n, out, err);
+    enum status status =
+        o->chat ? conversation_open(&chat, v->loaded.words, NULL, v->tokenizer, err) : STATUS_OK;
+    if (!status) status = encode(v, o->chat ? &chat : NULL, o->prompt, strlen(o->prompt), out, err);
+    conversation_close(&chat);
     if (status) return status;
     if (o->chat && out->count >= (size_t)most)
         return err_set(err, STATUS_USAGE, "the prompt has %zu tokens, the model takes 1 to %d", out->count,
@@ -217,10 +209,7 @@ static enum status add_prompt(struct prompt_file *f, const struct voice *v, cons
     f->lines[f->count] = line;
     f->lengths[f->count++] = n;
     *text = (struct batch_text){0};
-    enum status status = prompt_check("the prompt", line, n, err);
-    if (!status)
-        status = f->options->chat ? encode_question(&f->conversation, line, n, &text->prompt, err)
-                                  : tokenizer_encode_prompt(v->tokenizer, line, n, &text->prompt, err);
+    enum status status = encode(v, f->options->chat ? &f->conversation : NULL, line, n, &text->prompt, err);
     for (size_t i = 0; !status && i < text->prompt.count; i++)
         if (text->prompt.ids[i] >= (uint32_t)V)
             status = err_set(err, STATUS_USAGE, "token %u is outside the model's vocabulary of %d",
