@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,9 +21,8 @@ static void show(const char *doing)
 {
     static const char what[] = "preparing: ";
     int width = output_columns(stderr), room = (width ? width : 80) - (int)sizeof what;
-    const char *term = getenv("TERM");
-    bool terminal = isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
-    if (terminal && room > 0) fprintf(stderr, "\r%s%.*s\033[K", what, room, CLEAN_LINE(doing));
+    if (room > 0 && output_is_terminal(stderr))
+        fprintf(stderr, "\r%s%.*s\033[K", what, room, CLEAN_LINE(doing));
 }
 
 /* Ends a trainer that has not begun yet: it leaves no run behind. */
@@ -51,7 +49,7 @@ static enum status wait_for_run(struct launch *launch, struct store *store, char
         show(err->text);
         poll(NULL, 0, POLL_MS);
     }
-    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+    if (output_is_terminal(stderr)) fputs("\r\033[K", stderr);
     return status;
 }
 

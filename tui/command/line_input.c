@@ -14,6 +14,7 @@
 #include <wchar.h>
 
 #include "core/base/text.h"
+#include "tui/command/output.h"
 #include "tui/session/process.h"
 
 enum {
@@ -193,9 +194,7 @@ static unsigned char suspend(EditLine *editor, int key)
 
 static bool edits_lines(void)
 {
-    const char *term = getenv("TERM");
-    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && MB_CUR_MAX > 1 && term && *term &&
-           strcmp(term, "dumb") != 0;
+    return isatty(STDIN_FILENO) && output_is_terminal(stdout) && MB_CUR_MAX > 1;
 }
 
 static bool open_editor(struct line_input *in)

@@ -32,6 +32,12 @@ bool output_ask(const char *format, ...)
     return fgets(line, sizeof line, stdin) && (strcmp(line, "y\n") == 0 || strcmp(line, "yes\n") == 0);
 }
 
+bool output_is_terminal(FILE *out)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
+}
+
 int output_columns(FILE *out)
 {
     int64_t columns;
@@ -327,12 +333,13 @@ void output_run(struct json_out *json, const struct run_info *run)
 
 enum status output_chart(const struct chart *chart, int rows, struct err *err)
 {
+    enum { COLUMNS = 78 };
     struct grid grid = {0};
-    char row[OUTPUT_CHART_W * 4 + 1];
-    enum status status = grid_resize(&grid, OUTPUT_CHART_W, rows, err);
+    char row[COLUMNS * 4 + 1];
+    enum status status = grid_resize(&grid, COLUMNS, rows, err);
     if (status) return status;
     grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
-    chart_draw(&grid, (struct rect){0, 0, OUTPUT_CHART_W, rows}, chart);
+    chart_draw(&grid, (struct rect){0, 0, COLUMNS, rows}, chart);
     putchar('\n');
     for (int y = 0; y < rows; y++) printf("%s\n", grid_row(&grid, y, row, sizeof row));
     grid_release(&grid);

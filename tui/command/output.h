@@ -18,8 +18,6 @@
 #include "runs/run.h"
 #include "tui/widget/chart.h"
 
-enum { OUTPUT_CHART_W = 78 };
-
 /* Prints "anneal: ..." on standard error, safe for a terminal. */
 void output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define output_warn(...) output_say("warning: " __VA_ARGS__)
@@ -27,6 +25,9 @@ void output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Asks a question on standard error and reads the answer; anything but y or yes, the end of the input and a
  * signal are a no. */
 bool output_ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether it is a terminal that can move its cursor and erase a line; one with TERM=dumb cannot. */
+bool output_is_terminal(FILE *out);
 
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int output_columns(FILE *out);
@@ -112,7 +113,7 @@ void output_record(struct output *output, enum store_table table, const void *re
 /* All columns of a run as members of the object that is open. */
 void output_run(struct json_out *json, const struct run_info *run);
 
-/* Prints a chart of OUTPUT_CHART_W columns and `rows` rows on the page, after an empty line. */
+/* Prints a chart of 78 columns and `rows` rows on the page, after an empty line. */
 enum status output_chart(const struct chart *chart, int rows, struct err *err);
 
 /* "2026-01-31 12:00:00"; "-" if not a time. Returns buf. */

@@ -4,7 +4,6 @@
 #include <langinfo.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
@@ -200,8 +199,8 @@ static void note(void *context, bool warning, const char *sentence)
 
 struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style)
 {
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
-    bool terminal = isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
+    const char *no_color = getenv("NO_COLOR");
+    bool terminal = output_is_terminal(out);
     if (style == PROGRESS_AUTO) style = terminal ? PROGRESS_BAR : PROGRESS_PLAIN;
     *bar = (struct progress_bar){
         .out = out,
