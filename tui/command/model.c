@@ -9,7 +9,6 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint/adapter_stack.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/merge.h"
 #include "core/model/adapter.h"
@@ -22,6 +21,7 @@
 #include "tui/command/model_tokens.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
+#include "tui/session/loaded_model.h"
 #include "tui/session/recorded_run.h"
 
 struct options {
@@ -472,28 +472,6 @@ static const struct command model_import = COMMAND(
 
 /* ---- merge ---- */
 
-/* Finds the folders of adapters in a list with commas between. */
-static enum status find_adapters(const char *list, char folders[ADAPTER_STACK_MAX][PATH_MAX], int *count,
-                                 struct err *err)
-{
-    enum status status = STATUS_OK;
-    *count = 0;
-    for (size_t n; !status && *list; list += n + (list[n] == ',')) {
-        char name[PATH_MAX], *folder = folders[*count];
-        struct model_choice choice = {"merging", name, -1, false};
-        n = strcspn(list, ",");
-        if (*count == ADAPTER_STACK_MAX)
-            return err_set(err, STATUS_USAGE, "at most %d adapters are merged at a time", ADAPTER_STACK_MAX);
-        status = file_format_path(name, sizeof name, err, "%.*s", (int)n, list);
-        if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
-        if (!status && !adapter_file_exists(folder))
-            status =
-                err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
-        ++*count;
-    }
-    return status;
-}
-
 static enum status run_merge(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -505,7 +483,7 @@ static enum status run_merge(const void *options, const struct words *words, str
     struct progress_bar bar;
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     enum status status = model_choice_find(&choice, base, sizeof base, NULL, err);
-    if (!status) status = find_adapters(words->words[1], folders, &count, err);
+    if (!status) status = loaded_model_adapters(words->words[1], "merging", folders, &count, err);
     for (int i = 0; i < ADAPTER_STACK_MAX; i++) adapters[i] = folders[i];
     if (!status) status = checkpoint_merge(base, adapters, count, to, &progress, &bytes, err);
     progress_bar_clear(&bar);

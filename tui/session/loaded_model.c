@@ -69,19 +69,24 @@ static bool has(const char *folder, const char *file)
     return file_exists(path);
 }
 
-/* Adds the folder of the run or folder that the first `length` bytes of `word` name. */
-static enum status add_adapter(struct loaded_model *m, const char *word, size_t length, struct err *err)
+enum status loaded_model_adapters(const char *list, const char *doing,
+                                  char folders[ADAPTER_STACK_MAX][PATH_MAX], int *count, struct err *err)
 {
-    char name[PATH_MAX], *folder = m->adapters[m->adapter_count];
-    struct model_choice choice = {.doing = "loading the adapters", .source = name, .step = -1};
-    if (m->adapter_count == ADAPTER_STACK_MAX)
-        return err_set(err, STATUS_USAGE, "--adapter takes at most %d adapters", ADAPTER_STACK_MAX);
-    enum status status = file_format_path(name, sizeof name, err, "%.*s", (int)length, word);
-    if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
-    if (!status && !adapter_file_exists(folder))
-        status =
-            err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
-    m->adapter_count += !status;
+    enum status status = STATUS_OK;
+    *count = 0;
+    for (size_t n; !status && *list; list += n + (list[n] == ',')) {
+        char name[PATH_MAX], *folder = folders[*count];
+        struct model_choice choice = {.doing = doing, .source = name, .step = -1};
+        n = strcspn(list, ",");
+        if (*count == ADAPTER_STACK_MAX)
+            return err_set(err, STATUS_USAGE, "at most %d adapters are added up", ADAPTER_STACK_MAX);
+        status = file_format_path(name, sizeof name, err, "%.*s", (int)n, list);
+        if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
+        if (!status && !adapter_file_exists(folder))
+            status =
+                err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
+        *count += !status;
+    }
     return status;
 }
 
@@ -97,13 +102,12 @@ static enum status find_folders(struct loaded_model *m, const char *folder, cons
                        "%s: holds adapters itself, so --adapter cannot add others (name their base instead)",
                        folder);
     enum status status = file_format_path(m->weights, sizeof m->weights, err, "%s", folder);
-    if (!status && alone) status = add_adapter(m, folder, strlen(folder), err);
-    if (!status && alone && !(status = adapter_file_read(folder, &config, &base, err)))
+    if (!status && alone && !(status = adapter_file_read(folder, &config, &base, err))) {
+        snprintf(m->adapters[m->adapter_count++], PATH_MAX, "%s", folder);
         snprintf(m->weights, sizeof m->weights, "%s", base.folder);
-    for (size_t n; !status && adapters && *adapters; adapters += n + (adapters[n] == ',')) {
-        n = strcspn(adapters, ",");
-        status = add_adapter(m, adapters, n, err);
     }
+    if (!status && adapters)
+        status = loaded_model_adapters(adapters, "loading the adapters", m->adapters, &m->adapter_count, err);
     if (status || has(m->weights, "config.json") || !alone) return status;
     return err_set(
         err, STATUS_NOT_FOUND,

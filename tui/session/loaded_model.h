@@ -42,6 +42,10 @@ enum loaded_use { LOADED_WRITER, LOADED_CLASSIFIER, LOADED_EITHER };
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, const char *adapters,
                                   enum loaded_use use, struct err *err);
 
+/* The folders of the adapters that `list` names, as above. `doing` as in struct model_choice. */
+enum status loaded_model_adapters(const char *list, const char *doing,
+                                  char folders[ADAPTER_STACK_MAX][PATH_MAX], int *count, struct err *err);
+
 /* Opens FOLDER/tokenizer.json. STATUS_NOT_FOUND, with a remedy: there is none. */
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err);
 
