@@ -130,40 +130,24 @@ static void show_tensors(struct output *o, const struct description *m)
 
 static void show_config(struct output *o, const struct description *m)
 {
-    static const char *const keys[] = {"vocab_size",
-                                       "hidden_dim",
-                                       "num_layers",
-                                       "num_heads",
-                                       "num_kv_heads",
-                                       "head_dim",
-                                       "intermediate_dim",
-                                       "max_seq_len",
-                                       "rope_base",
-                                       "rope_scaling",
-                                       "rope_factor",
-                                       "norm_eps",
-                                       "tie_weights",
-                                       "qk_norm",
-                                       "qkv_bias",
-                                       "o_bias",
-                                       "mlp_bias",
-                                       "sliding_window",
-                                       "full_attention_layers",
-                                       "kind"};
-    char key[64], value[CONFIG_TEXT_MAX];
+    static const char shown[] =
+        "vocab_size, hidden_dim, num_layers, num_heads, num_kv_heads, head_dim, intermediate_dim, "
+        "max_seq_len, rope_base, rope_scaling, rope_factor, norm_eps, tie_weights, qk_norm, qkv_bias, "
+        "o_bias, mlp_bias, sliding_window, full_attention_layers, kind";
+    char name[64], key[80], value[CONFIG_TEXT_MAX];
     if (m->config_problem.status) {
         output_line(o, "config", "anneal cannot compute it: %s", m->config_problem.text);
         if (o->json) json_out_text(&o->out, "config", NULL);
         return;
     }
     output_open(o, "config", "Configuration");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        snprintf(key, sizeof key, "model.%s", keys[i]);
+    for (const char *rest = shown; text_next_name(&rest, name, sizeof name);) {
+        snprintf(key, sizeof key, "model.%s", name);
         config_get(&m->config, key, value, sizeof value);
         if (o->json)
-            run_param_json(&o->out, keys[i], value);
+            run_param_json(&o->out, name, value);
         else
-            output_text(o, keys[i], value);
+            output_text(o, name, value);
     }
     output_close(o);
 }
