@@ -213,8 +213,8 @@ static enum status take_line(struct chat *c, char *line, size_t n, struct err *e
 
 /* ---- the loop ---- */
 
-/* Whether the conversation goes on after this error, which it prints then. A pipe gets no answer less than it
- * has lines: there the first error is the end. */
+/* Whether the conversation goes on after this error, which it prints then. Through a pipe each line gets one
+ * answer, so there the first error is the end. */
 static bool survives(const struct chat *c, enum status status, const struct err *err)
 {
     bool mild = status == STATUS_USAGE || status == STATUS_FAILED || status == STATUS_CORRUPT;

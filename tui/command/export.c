@@ -152,7 +152,7 @@ static enum status find_runs(struct store *store, const struct words *words, str
     return status;
 }
 
-/* The ends of files that would not open in the program meant, and of those of each format. */
+/* Whether the path ends as that of another format, or of a program that would not open what is written. */
 static bool names_other_format(const char *path, const char *own)
 {
     static const char *const ends[] = {".csv", ".json", ".svg", ".xlsx", ".xls", ".ods", ".parquet"};

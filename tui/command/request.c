@@ -22,7 +22,7 @@ static char *unescape(struct arena *arena, const char *line)
     return copy;
 }
 
-/* Reads lines up to an empty one, behind a wrong one, too, and appends them to argv. */
+/* Appends lines to argv up to an empty one. A wrong line ends that, but all of the request is read. */
 static enum status read_lines(struct line_input *in, struct arena *arena, char **argv, int *argc,
                               struct err *err)
 {

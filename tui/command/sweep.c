@@ -104,7 +104,8 @@ static const char *find_incomparable(const struct config *a, const struct config
     return !same_sources && (own || learns) ? "data.train" : NULL;
 }
 
-/* Halving ranks runs, those that were tried as run `index`; without it, the user may have reasons. */
+/* Whether run `index` can be compared with run 1. With several rungs the runs are compared, so it must be;
+ * with one, a user may have reasons, and gets a warning. */
 static enum status check_comparable(const struct plan_of_sweep *p, const struct config *config, int index,
                                     int rungs, struct err *err)
 {

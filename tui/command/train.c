@@ -239,8 +239,9 @@ enum status train_find_named(const char *name, struct run_info *out, struct err 
     return status;
 }
 
-/* Of commands that are given twice at the same time, the second must not find that there is no such run yet.
- * *fd holds a lock on a byte of a file, which stands for the name; -1: locks do not work here. */
+/* If a command is given twice at the same time, the second process must not start the run again because the
+ * first has not made it yet. *fd holds a lock on the byte of a file that stands for the name; -1: locks do
+ * not work here. */
 static enum status hold_name(const char *name, int *fd, struct err *err)
 {
     char folder[PATH_MAX - 16], path[PATH_MAX];
