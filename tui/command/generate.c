@@ -70,11 +70,6 @@ static enum status encode_prompt(const struct voice *v, const struct options *o,
     return STATUS_OK;
 }
 
-static const char *end_word(const struct growing_text *text)
-{
-    return text->end ? end_reason_words[text->end] : "interrupted";
-}
-
 /* JSON keeps control characters, as escapes. */
 static enum status print_json(const struct options *o, const struct growing_text *text,
                               const struct inference_record *r, struct err *err)
@@ -83,7 +78,7 @@ static enum status print_json(const struct options *o, const struct growing_text
     output_begin(&output, true);
     output_text(&output, "prompt", o->prompt);
     json_out_bytes(&output.out, "text", text->bytes ? text->bytes : "", text->n);
-    output_text(&output, "end", end_word(text));
+    output_text(&output, "end", text->end ? end_reason_words[text->end] : "interrupted");
     OUTPUT_MEMBERS(&output, "prompt_tokens", r->prompt_tokens, "new_tokens", r->new_tokens,
                    "time_to_first_token_ms", r->time_to_first_token_ms, "latency_median_ms",
                    r->latency_median_ms, "latency_p95_ms", r->latency_p95_ms);
