@@ -329,6 +329,7 @@ $(STAND_INS)/%.so: tests/runs/stand_in/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $< -ldl
 $(BUILD)/tests/tui/command/test_shared_home: | $(STAND_INS)/mounts.so
+$(BUILD)/tests/tui/command/test_sweep: | $(STAND_INS)/processes.so
 $(BUILD)/tests/tui/command/test_faults: | $(if $(SAN),,$(STAND_INS)/memory.so)
 # NVIDIA's headers, where the toolkit has them, are only compared with.
 $(BUILD)/tests/kernels/test_nccl.o $(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)

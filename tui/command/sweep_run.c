@@ -143,12 +143,15 @@ static enum status spawn(const struct sweep_runner *r, int index, const char *co
     int share = processors_usable() / r->sweep->jobs / r->sweep->ranks;
     snprintf(threads, sizeof threads, "%d", share > 0 ? share : 1);
     fflush(NULL);
-    if ((*pid = fork()) == 0) {
+    pid_t child = fork();
+    if (child == 0) {
         if (r->sweep->jobs > 1) setenv("OMP_NUM_THREADS", threads, 1);
         become_trainer(words, log, parent);
     }
     close(log);
-    return *pid > 0 ? STATUS_OK : err_set(err, STATUS_FAILED, "cannot start a trainer: %s", strerror(errno));
+    if (child < 0) return err_set(err, STATUS_FAILED, "cannot start a trainer: %s", strerror(errno));
+    *pid = child; /* never -1: stop_all sends it a signal, which would reach all processes */
+    return STATUS_OK;
 }
 
 /* Starts the run, or goes on with it. */

@@ -1,6 +1,7 @@
 /* `anneal sweep`: every combination is trained, the hopeless are left at a rung, and nothing is lost or done
  * twice when it is interrupted. */
 #include <signal.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -240,6 +241,29 @@ STAGE_CASE(a_damaged_sweep_is_refused_with_its_line, struct stage *s)
     }
     stage_write(path, "[sweep]\n\0\n", 10);
     process_expect_sentence(process_run(1, "sweep", "--resume", "d", NULL), "this is no text");
+}
+
+static int remove_preload(void **state)
+{
+    unsetenv("LD_PRELOAD");
+    unsetenv("TEST_FORKS");
+    return kept_teardown(state);
+}
+
+STAGE_CASE_TEARDOWN(a_trainer_that_cannot_be_started_ends_the_sweep, remove_preload, struct stage *s)
+{
+    const char *binary = getenv("ANNEAL_BINARY");
+    char *path =
+        kept_format("%.*s/tests/runs/stand_in/processes.so", (int)(strrchr(binary, '/') - binary), binary);
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* its runtime must come before all other libraries */
+#endif
+    assert_int_equal(access(path, R_OK), 0);
+    setenv("LD_PRELOAD", path, 1);
+    setenv("TEST_FORKS", "3", 1); /* two runs are tried, and one is trained */
+    struct process *p = process_run(1, "sweep", s->config, "--name=one", OPTIMIZERS, "--jobs=2", NULL);
+    assert_non_null(strstr(process_stderr(p), "cannot start a trainer: Resource temporarily unavailable"));
+    assert_null(strstr(process_stderr(p), "a signal for all processes"));
 }
 
 TEST_MAIN()

@@ -1,0 +1,28 @@
+/* To be preloaded: after TEST_FORKS calls fork fails, and a signal for all processes of the user is not sent
+ * but reported. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+pid_t fork(void)
+{
+    static int calls;
+    pid_t (*next)(void);
+    const char *most = getenv("TEST_FORKS");
+    *(void **)&next = dlsym(RTLD_NEXT, "fork");
+    if (!most || calls++ < atoi(most)) return next();
+    errno = EAGAIN;
+    return -1;
+}
+
+int kill(pid_t pid, int signal)
+{
+    int (*next)(pid_t, int);
+    *(void **)&next = dlsym(RTLD_NEXT, "kill");
+    if (pid != -1) return next(pid, signal);
+    fputs("a signal for all processes\n", stderr);
+    return 0;
+}
