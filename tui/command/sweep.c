@@ -296,20 +296,12 @@ static enum status print_plan(const struct plan_of_sweep *p, bool json, struct e
 /* In a word or two, how far the run has come. */
 static const char *outcome(const struct sweep *sweep, const struct sweep_run *run, char *buf, size_t size)
 {
-    if (!run->begun) return "not begun";
+    if (!run->begun) return sweep_run_missing(sweep, run) ? "missing" : "not begun";
     if (!run->left) return status_words[run->info.status];
     if (run->info.status == RUN_FAILED || run->info.status == RUN_CRASHED)
         return status_words[run->info.status];
     snprintf(buf, size, "left at %" PRId64, run->rungs[run->rung]);
     return sweep->rung_count > 1 ? buf : status_words[run->info.status];
-}
-
-/* The last value that was compared. */
-static double last_value(const struct sweep_run *run)
-{
-    for (int r = run->rung; r >= 0; r--)
-        if (!isnan(run->value[r])) return run->value[r];
-    return NAN;
 }
 
 static enum status print_results(const struct sweep *sweep, bool json, struct err *err)
@@ -329,14 +321,15 @@ static enum status print_results(const struct sweep *sweep, bool json, struct er
     for (int i = 0; i < sweep->run_count; i++) {
         const struct sweep_run *run = &sweep->runs[order[i]];
         const char *how = outcome(sweep, run, text, sizeof text);
+        double value = run->begun ? run->newest : NAN;
         output_item(&out);
         output_whole(&out, "run", order[i] + 1);
         print_values(&out, sweep, order[i]);
         output_whole(&out, "steps", run->begun && run->info.steps > 0 ? run->info.steps : 0);
         if (json)
-            output_real(&out, sweep->measure, last_value(run));
+            output_real(&out, sweep->measure, value);
         else
-            output_line(&out, title, "%s", isnan(last_value(run)) ? "-" : TEXT_LOSS(last_value(run)));
+            output_line(&out, title, "%s", isnan(value) ? "-" : TEXT_LOSS(value));
         OUTPUT_MEMBERS(&out, "outcome", how, "id", run->begun ? run->info.id : NULL);
     }
     output_list_end(&out);

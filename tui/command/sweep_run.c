@@ -19,6 +19,8 @@
 #include "core/base/file.h"
 #include "core/base/processors.h"
 #include "core/base/text.h"
+#include "runs/annotation.h"
+#include "tui/command/output.h"
 #include "tui/session/process.h"
 
 enum { POLL_MS = 50, WORDS_MAX = 16 };
@@ -233,6 +235,11 @@ static enum status start_some(struct sweep_runner *r, struct err *err)
 static enum status train(struct sweep_runner *r, struct err *err)
 {
     enum status status = sweep_look(r->sweep, r->store, err);
+    for (int i = 0; !status && i < r->sweep->run_count; i++)
+        if (sweep_run_missing(r->sweep, &r->sweep->runs[i]))
+            output_warn("run %d of the sweep is missing (it was deleted, lost its tag " TAG_SWEEP
+                        "%s, or could not be started): it trains anew",
+                        i + 1, r->sweep->name);
     double looked = clock_monotonic();
     for (int rung = -1; !status; poll(NULL, 0, POLL_MS)) {
         if (interrupt_requested()) return STATUS_INTERRUPTED;

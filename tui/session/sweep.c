@@ -298,7 +298,7 @@ static bool has_ended(const struct run_info *info)
 static enum status look_at(const struct sweep *sweep, struct sweep_run *run, struct store *store,
                            struct err *err)
 {
-    enum status status = STATUS_OK;
+    enum status status = run_measure(store, run->info.id, sweep->measure, INT64_MAX, &run->newest, err);
     for (int r = 0; !status && r < sweep->rung_count; r++)
         if (run->info.steps >= run->rungs[r] || (has_ended(&run->info) && run->info.status != RUN_FAILED))
             status = run_measure(store, run->info.id, sweep->measure, run->rungs[r], &run->value[r], err);
@@ -340,6 +340,14 @@ bool sweep_run_done(const struct sweep_run *run)
     int64_t rung = run->rungs[run->rung];
     return has_ended(&run->info) || run->info.steps > rung ||
            (run->info.steps == rung && run->info.status == RUN_STOPPED);
+}
+
+bool sweep_run_missing(const struct sweep *sweep, const struct sweep_run *run)
+{
+    bool further = false;
+    for (int i = 0; i < sweep->run_count; i++)
+        further = further || (sweep->runs[i].begun && sweep->runs[i].info.steps > sweep->runs[i].rungs[0]);
+    return further && !run->begun;
 }
 
 const char *sweep_measure_words(const struct sweep *sweep)

@@ -28,6 +28,7 @@ struct sweep_run {
     struct run_info info;
     /* the measure, in the last evaluation up to each rung; NaN: none, or not yet there */
     double value[SWEEP_RUNGS_MAX];
+    double newest; /* the measure in its newest evaluation; NaN: none */
     /* from sweep_judge on */
     int rung; /* the one that it trains for, or at which it was left */
     bool left;
@@ -81,6 +82,10 @@ int sweep_judge(struct sweep *sweep);
 
 /* Whether the run has nothing more to do for its rung. */
 bool sweep_run_done(const struct sweep_run *run);
+
+/* Whether the run was there, as others have gone on from the first rung without it, and has been deleted
+ * since or lost its tag. A run that could not be started looks the same. */
+bool sweep_run_missing(const struct sweep *sweep, const struct sweep_run *run);
 
 /* The measure as people read it: "val loss". */
 const char *sweep_measure_words(const struct sweep *sweep);

@@ -271,8 +271,10 @@ static void draw_cell(const void *view, size_t i, int column, struct pen pen)
 
 static void draw_table(struct sweep_state *state, struct grid *grid, struct rect area)
 {
+    char title[80];
+    snprintf(title, sizeof title, "best %s", state->measure);
     struct table_column columns[COLUMN_KEYS + KEYS_MAX] = {[COLUMN_RUN] = {"run", 8, 28, 0, false},
-                                                           [COLUMN_LOSS] = {state->measure, 8, 9, 0, true},
+                                                           [COLUMN_LOSS] = {title, 8, 18, 0, true},
                                                            [COLUMN_STATUS] = {"status", 8, 13, 2, false},
                                                            [COLUMN_STEPS] = {"steps", 7, 15, 3, true}};
     int count = COLUMN_KEYS + (int)state->key_count;

@@ -1,5 +1,6 @@
 /* `anneal sweep`: every combination is trained, the hopeless are left at a rung, and nothing is lost or done
  * twice when it is interrupted. */
+#include <math.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -59,6 +60,27 @@ STAGE_CASE(the_hopeless_are_left_and_the_best_trains_to_its_end, struct stage *s
     process_run(0, "train", s->config, "--name=whole", rate, optimizer, "--eval.every=10",
                 "--train.total_steps=80", "--progress=none", NULL);
     history_expect_same("whole", best);
+}
+
+/* Each row has the run's newest loss, whether or not all runs of the sweep are still there. */
+STAGE_CASE(the_results_of_a_sweep_with_a_missing_run_have_their_newest_losses, struct stage *s)
+{
+    process_run(0, "sweep", s->config, "--name=lr", "--train.learning_rate=1e-3,3e-3",
+                "--train.total_steps=40", "--eval.every=10", NULL);
+    char *left = stage_query(s, "select id from runs where steps < 40"),
+         *loss = stage_query(
+             s, "select val_loss from evals, runs where run_id = id and step = 40 and steps = 40");
+    process_run(0, "tag", left, "-sweep:lr", NULL);
+    const json_t *runs =
+        json_object_get(stage_json(process_output("sweep", "show", "lr", "--json", NULL)), "runs");
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *run = json_array_get(runs, i);
+        bool whole = stage_int(run, "steps") == 40;
+        assert_string_equal(stage_text(run, "outcome"), whole ? "finished" : "missing");
+        if (whole) assert_true(fabs(stage_real(run, "val_loss") - strtod(loss, NULL)) < 1e-9);
+    }
+    struct process *p = process_run(0, "sweep", "--resume", "lr", NULL);
+    assert_non_null(strstr(process_stderr(p), "of the sweep is missing"));
 }
 
 STAGE_CASE(a_killed_sweep_goes_on_where_it_was, struct stage *s)
