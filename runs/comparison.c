@@ -452,7 +452,7 @@ bool comparison_is_best(const struct comparison *c, const struct comparison_row 
 
 double comparison_delta(const struct comparison *c, const struct comparison_row *row, size_t run)
 {
-    if (row->unit == IN_NATS && differ_in_tokens(&c->runs[0], &c->runs[run])) return NAN;
+    if (!are_comparable(&c->runs[0], &c->runs[run], row)) return NAN;
     return row->values[run] - row->values[0];
 }
 
