@@ -177,8 +177,11 @@ void run_model_release(struct run_model *model)
 
 enum status run_model_update(struct run_model *model, struct store *store, struct err *err)
 {
-    if (run_get(store, model->info.id, &model->info, err)) return err->status;
-    enum status status = STATUS_OK;
+    enum status status = run_get(store, model->info.id, &model->info, err);
+    if (status == STATUS_NOT_FOUND) /* the message that was read last may be that of its deletion */
+        snprintf(model->info.message, sizeof model->info.message,
+                 "deleted since; this is what was read last");
+    if (status) return status;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
         status = series_update(store, model->info.id, &model->series[t], err);
     for (size_t c = 0; c < model->chart_count; c++)
