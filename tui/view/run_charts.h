@@ -45,7 +45,7 @@ size_t run_charts_choose(const struct quantity *all, size_t count, const char *n
 /* Whether a configuration (INI text; NULL: none) has a line, such as "early = true", in a section. */
 bool run_config_says(const char *config, const char *section, const char *line);
 
-/* "text", "labels" or "instructions": the run trains on these, and that tells which measures it has. */
+/* "text", "labels" or "instructions": the run trains on these, which decides what its evaluations measure. */
 const char *run_charts_kind(const char *config);
 
 #endif

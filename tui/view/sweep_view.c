@@ -290,7 +290,7 @@ static void sweep_draw(struct workbench *workbench, void *opaque, struct grid *g
     enum { HEADING = 2, CHART_LEAST = 7 };
     int rows = grid->h - 2, chart = rows >= 2 * CHART_LEAST ? rows / 2 : 0;
     int left = rows - HEADING - (int)(state->list.count < (size_t)rows ? state->list.count : (size_t)rows);
-    if (chart && left > chart) chart = left; /* what a short table does not need */
+    if (chart && left > chart) chart = left; /* the table is short */
     (void)workbench;
     pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "Sweep %s", state->tag + strlen(TAG_SWEEP));
     pen.x += 3;

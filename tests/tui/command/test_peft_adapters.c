@@ -199,7 +199,7 @@ ADAPTER_CASE(several_adapters_are_added_up, struct stage *s)
         "lm_head");
 }
 
-/* What was trained beside the adapters comes from them, so that its size is theirs. */
+/* Tensors that were trained whole, beside the adapters, must have the shapes of the base. */
 ADAPTER_CASE(what_adapters_bring_has_to_fit_the_model, struct stage *s)
 {
     static const char *const changes[][2] = {

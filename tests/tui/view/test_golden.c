@@ -88,7 +88,7 @@ static void expect_picture(const struct picture *picture)
     headless_close(workbench);
 }
 
-TEST_CASE(the_list_of_runs)
+TEST_CASE(every_view_looks_as_in_its_picture)
 {
     static const struct picture pictures[] = {
         {"list", NULL, "jCk/o", 120, 16},
@@ -103,13 +103,6 @@ TEST_CASE(the_list_of_runs)
         {"message", NULL, "C", 44, 12},
         {"question", NULL, "D", 60, 12},
         {"small", NULL, "", 39, 9},
-    };
-    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
-}
-
-TEST_CASE(several_runs_beside_each_other)
-{
-    static const struct picture pictures[] = {
         {"sweep", NULL, "/tune\rW", 100, 24},
         {"sweep_wide", NULL, "/tune\rWj", 160, 40},
         {"compare", NULL, "/golden or branch\raC", 120, 40},
@@ -117,13 +110,6 @@ TEST_CASE(several_runs_beside_each_other)
         {"compare_of_tokens", NULL, "/golden or branch\raC\txmhhhh", 120, 40},
         {"compare_to_target", NULL, "/golden or branch\raCt2.9\r", 140, 40},
         {"compare_of_seeds", NULL, "/base or tune\raCfjb", 100, 30},
-    };
-    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
-}
-
-TEST_CASE(a_run)
-{
-    static const struct picture pictures[] = {
         {"run", "golden", "", 80, 24},
         {"run_large", "golden", "n\t", 180, 46},
         {"run_enlarged", "golden", "zmyhhh", 100, 30},
@@ -134,13 +120,6 @@ TEST_CASE(a_run)
         {"run_of_a_classifier", "letters", "", 120, 40},
         {"run_of_ranks", "ranks", "", 120, 40},
         {"charts", "golden", "xjj lG ", 80, 24},
-    };
-    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
-}
-
-TEST_CASE(the_views_of_a_run)
-{
-    static const struct picture pictures[] = {
         {"memory", "golden", "M", 100, 30},
         {"memory_of_the_device", "golden", "M-", 80, 24},
         {"memory_without_a_record", "branch", "M", 80, 24},
@@ -153,15 +132,10 @@ TEST_CASE(the_views_of_a_run)
         {"configuration", "branch", "i/rate", 100, 24},
         {"log", "golden", "w", 80, 24},
         {"playground", "golden", "W", 100, 24},
-    };
-    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);
-}
-
-TEST_CASE(forms_and_help)
-{
-    static const struct picture pictures[] = {
-        {"form", NULL, "nmine\t\t ", 110, 24},     {"help", "golden", "P? ", 80, 24},
-        {"help_of_the_list", NULL, "?", 120, 60},  {"scrolled", "golden", "? jjk", 50, 12},
+        {"form", NULL, "nmine\t\t ", 110, 24},
+        {"help", "golden", "P? ", 80, 24},
+        {"help_of_the_list", NULL, "?", 120, 60},
+        {"scrolled", "golden", "? jjk", 50, 12},
         {"command_line", "golden", ":lr", 80, 24},
     };
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) expect_picture(&pictures[i]);

@@ -25,7 +25,7 @@ TEST_CASE(a_death_shows_in_every_view_while_nothing_is_written)
         workbench_tick(workbench, quiet->now + 2.1);
         assert_true(workbench->dirty);
         headless_expect(workbench, 100, 24, 100, "✗ crashed");
-        workbench_tick(workbench, quiet->now + 9); /* what has ended is not asked again */
+        workbench_tick(workbench, quiet->now + 9); /* an ended run is looked at no more */
         assert_false(workbench->dirty);
         kept_release();
     }
