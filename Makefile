@@ -30,7 +30,7 @@ PACKAGES := gcc libc6-dev binutils libncurses-dev libedit-dev libsqlite3-dev lib
             openmpi-bin bible-kjv
 TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev libopenblas-dev
 HEADERS := curses.h histedit.h sqlite3.h csv.h jansson.h pcre2.h utf8proc.h xxhash.h zlib.h zstd.h
-TEST_HEADERS := cmocka.h vterm.h cblas.h
+TEST_HEADERS := cmocka.h vterm.h openblas_config.h
 
 # ---- version ----
 # The commit that `anneal --version` prints: of this checkout, else the one that `git archive` wrote into packaging/commit,
