@@ -10,6 +10,20 @@
 
 #include "kernels/simd.h"
 
+/* A word as products read it. */
+typedef float tile_word __attribute__((aligned(2), may_alias));
+
+/* sum + x·y; pairs: words of two steps, both of whose products are added. */
+__attribute__((always_inline)) static inline simd_vector tile_step(simd_vector sum, float x, simd_vector y,
+                                                                   const bool pairs)
+{
+#ifdef __AVX512BF16__
+    if (pairs) return (simd_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(x), (__m512bh)y);
+#endif
+    (void)pairs;
+    return sum + x * y;
+}
+
 /* An operand as lines, which are rows of op(a) or columns of op(b). */
 struct lines {
     const char *at;
@@ -147,7 +161,8 @@ pack_columns(uint32_t *out, int width, const struct lines *x, int count, int ste
          k += each, out += width)
         for (int i = 0; i < width; i += SIMD_LANES) {
             const char *at = element_at(x, i, k);
-            __builtin_prefetch(at + (2 * width - 1) * x->element_bytes, 0, 2); /* the next lines' */
+            if (width == 2 * SIMD_LANES) /* the next panel's; tiles fetch those of strips */
+                __builtin_prefetch(at + (2 * width - 1) * x->element_bytes, 0, 2);
             simd_words first = form == FORM_FLOATS ? (simd_words)simd_load((const float *)(const void *)at)
                                                    : (simd_words)simd_load_bf16((const void *)at);
             if (form == FORM_PAIRS)

@@ -40,25 +40,64 @@ size_t product_bytes(void)
 
 /* ---- tiles ---- */
 
+static inline int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Lines of the cache that are needed soon. A tile fetches one every few steps: many at once would hold up its
+ * own loads. */
+struct fetch {
+    const char *out; /* rows of out, each on two lines; NULL: not needed yet */
+    ptrdiff_t out_row;
+    const char *next; /* runs of `run` lines after each other, of what is packed next */
+    ptrdiff_t step;   /* bytes from a run to the next */
+    int run, at;      /* at: of the run's lines */
+    int left, most;   /* lines in all, and at most by a tile */
+};
+
+enum { STEPS_EACH = 4 }; /* of k, between two fetches */
+
+/* One row of out, or else one line of what is packed next. rows, lines: how many are left to this tile. */
+INLINE void fetch_some(struct fetch *f, int *rows, int *lines)
+{
+    if (*rows > 0) {
+        __builtin_prefetch(f->out, 1);
+        __builtin_prefetch(f->out + 64, 1);
+        f->out += f->out_row;
+        --*rows;
+    } else if (*lines > 0) {
+        __builtin_prefetch(f->next + 64 * f->at, 0, 2);
+        if (++f->at == f->run) f->at = 0, f->next += f->step;
+        f->left--;
+        --*lines;
+    }
+}
+
 /* sums (rows, COLUMNS) = or, with `more`, += the product of `rows` lines of a and COLUMNS lines of b, as
- * packed. */
-INLINE void tile_floats(const int rows, float *sums, ptrdiff_t stride, bool more, const float *a,
-                        const float *b, int words)
+ * packed. pairs: a word of a and b is two steps. */
+INLINE void tile_sum(const int rows, const bool pairs, float *sums, ptrdiff_t stride, bool more,
+                     const tile_word *a, const tile_word *b, int words, struct fetch *fetch)
 {
     simd_vector sum[ROWS][2];
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int i = 0; i < 2; i++) sum[r][i] = (simd_vector){0};
-    for (int k = 0; k < words; k++, a += rows, b += COLUMNS) {
-        simd_vector b0 = simd_load(b), b1 = simd_load(b + LANES);
+    struct fetch f = *fetch;
+    int out_rows = f.out ? rows : 0, lines = least(f.most, f.left);
+    for (int k = 0; k < words;) {
+        fetch_some(&f, &out_rows, &lines);
+        for (int end = least(k + STEPS_EACH, words); k < end; k++, a += rows, b += COLUMNS) {
+            simd_vector b0 = simd_load(b), b1 = simd_load(b + LANES);
 #pragma GCC unroll 14
-        for (int r = 0; r < rows; r++) {
-            simd_vector x = a[r] - (simd_vector){0};
-            sum[r][0] += x * b0;
-            sum[r][1] += x * b1;
+            for (int r = 0; r < rows; r++) {
+                sum[r][0] = tile_step(sum[r][0], a[r], b0, pairs);
+                sum[r][1] = tile_step(sum[r][1], a[r], b1, pairs);
+            }
         }
     }
+    *fetch = f;
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -68,34 +107,6 @@ INLINE void tile_floats(const int rows, float *sums, ptrdiff_t stride, bool more
         }
 }
 
-#ifdef __AVX512BF16__
-INLINE void tile_pairs(const int rows, float *sums, ptrdiff_t stride, bool more, const uint32_t *a,
-                       const uint32_t *b, int words)
-{
-    __m512 sum[ROWS][2];
-#pragma GCC unroll 14
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) sum[r][i] = _mm512_setzero_ps();
-    for (int k = 0; k < words; k++, a += rows, b += COLUMNS) {
-        __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES);
-#pragma GCC unroll 14
-        for (int r = 0; r < rows; r++) {
-            __m512bh x = (__m512bh)_mm512_set1_epi32((int)a[r]);
-            sum[r][0] = _mm512_dpbf16_ps(sum[r][0], x, b0);
-            sum[r][1] = _mm512_dpbf16_ps(sum[r][1], x, b1);
-        }
-    }
-#pragma GCC unroll 14
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) {
-            float *to = sums + r * stride + i * LANES;
-            _mm512_storeu_ps(to, more ? _mm512_add_ps(_mm512_loadu_ps(to), sum[r][i]) : sum[r][i]);
-        }
-}
-#endif
-
 /* A function for each number of rows, so that every sum is in a register. */
 #if ROWS_MAX == 14
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
@@ -103,27 +114,24 @@ INLINE void tile_pairs(const int rows, float *sums, ptrdiff_t stride, bool more,
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #endif
 
-typedef void tile(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b, int words);
+typedef void tile(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b, int words,
+                  struct fetch *fetch);
 
-#define TILE_FLOATS(rows)                                                                                    \
-    static void floats_##rows(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b,        \
-                              int words)                                                                     \
+#define TILE_OF(name, rows, pairs)                                                                           \
+    static void name##_##rows(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b,        \
+                              int words, struct fetch *fetch)                                                \
     {                                                                                                        \
-        tile_floats(rows, sums, stride, more, a, b, words);                                                  \
+        tile_sum(rows, pairs, sums, stride, more, a, b, words, fetch);                                       \
     }
-#define TILE_PAIRS(rows)                                                                                     \
-    static void pairs_##rows(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b,         \
-                             int words)                                                                      \
-    {                                                                                                        \
-        tile_pairs(rows, sums, stride, more, a, b, words);                                                   \
-    }
-#define OF_FLOATS(rows) floats_##rows,
-#define OF_PAIRS(rows)  pairs_##rows,
-
+#define TILE_FLOATS(rows) TILE_OF(floats, rows, false)
+#define OF_FLOATS(rows)   floats_##rows,
 EACH_ROWS(TILE_FLOATS)
 static tile *const tiles_of_floats[] = {EACH_ROWS(OF_FLOATS)};
+
 #ifdef __AVX512BF16__
-EACH_ROWS(TILE_PAIRS)
+#define TILE_PAIRS_OF(rows) TILE_OF(pairs, rows, true)
+#define OF_PAIRS(rows)      pairs_##rows,
+EACH_ROWS(TILE_PAIRS_OF)
 static tile *const tiles_of_pairs[] = {EACH_ROWS(OF_PAIRS)};
 #endif
 
@@ -170,11 +178,6 @@ static void tile_finish(struct matrix out, const float *sums, ptrdiff_t stride, 
 
 /* ---- blocks ---- */
 
-static inline int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 /* n in the fewest parts of at most `most`, which differ by one `unit` at most: the size of the larger ones.
  */
 static inline int part_size(int n, int most, int unit)
@@ -202,15 +205,19 @@ static int words_of(const struct plan *p, int steps)
     return p->a_form == FORM_PAIRS ? (steps + 1) / 2 : steps;
 }
 
-/* Fetches the rows of out before sums are added to them. */
-static void out_prefetch(struct matrix out, int rows)
+/* What `count` lines of an operand are packed from, over `tiles` tiles. The first cache line of a run, if
+ * part of it belongs to what is before, has been read with that. */
+static struct fetch fetch_of(const struct lines *x, int line, int step, int count, int steps, int tiles)
 {
-    ptrdiff_t row = out.stride * (ptrdiff_t)element_bytes(out.element);
-    for (int r = 0; r < rows; r++) {
-        const char *at = (const char *)out.at + r * row;
-        __builtin_prefetch(at, 1);
-        __builtin_prefetch(at + 64, 1);
-    }
+    if (count == 0) return (struct fetch){0};
+    bool columns = x->line == x->element_bytes;
+    int runs = columns ? steps : count, bytes = (columns ? count : steps) * x->element_bytes;
+    struct fetch f = {.next = element_at(x, line, step) + (bytes - 1) % 64,
+                      .step = columns ? x->step : x->line,
+                      .run = (bytes + 63) / 64};
+    f.left = runs * f.run;
+    f.most = (f.left + tiles - 1) / tiles;
+    return f;
 }
 
 /* Rows [m0, m1) and columns [n0, n1) of out, with the steps from k on. */
@@ -221,28 +228,27 @@ static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1,
     bool last = k + steps == p->K;
     for (int n = n0; n < n1; n += COLUMNS)
         pack(p->block + (ptrdiff_t)(n - n0) * words, COLUMNS, &p->b, n, k, p->N - n, steps, p->b_form);
-    int strips = (m1 - m0 + ROWS - 1) / ROWS;
+    int strips = (m1 - m0 + ROWS - 1) / ROWS, panels = (n1 - n0 + COLUMNS - 1) / COLUMNS;
     for (int first = 0; first < strips; first += GROUP) {
         int count = least(strips - first, GROUP), at[GROUP + 1];
         for (int s = 0; s <= count; s++) at[s] = m0 + (int)((long)(m1 - m0) * (first + s) / strips);
         for (int s = 0; s < count; s++)
             pack(p->strip + s * STRIP, at[s + 1] - at[s], &p->a, at[s], k, p->M - at[s], steps, p->a_form);
+        int next = at[count], after = first + count < strips ? least(next + GROUP * ROWS, m1) : next;
+        struct fetch fetch = fetch_of(&p->a, next, k, after - next, steps, panels * count);
         for (int n = n0; n < n1; n += COLUMNS)
             for (int s = 0; s < count; s++) {
-                int m = at[s], rows = at[s + 1] - m;
-                int columns = least(n1 - n, COLUMNS);
+                int m = at[s], rows = at[s + 1] - m, columns = least(n1 - n, COLUMNS);
                 struct matrix out = matrix_part(p->out, m, n);
-                bool add = p->accumulate || (!p->sums && k > 0);
-                if (!p->sums || last) out_prefetch(out, rows);
-                const uint32_t *a = p->strip + s * STRIP, *b = p->block + (ptrdiff_t)(n - n0) * words;
-                if (p->direct && columns == COLUMNS) {
-                    p->tiles[rows - 1](out.at, out.stride, add, a, b, words);
-                    continue;
-                }
-                float *to = p->sums ? p->sums + (m - m0) * p->stride + (n - n0) : sums;
-                ptrdiff_t stride = p->sums ? p->stride : COLUMNS;
-                p->tiles[rows - 1](to, stride, p->sums && k > 0, a, b, words);
-                if (!p->sums || last) tile_finish(out, to, stride, rows, columns, add, p->factor);
+                bool add = p->accumulate || (!p->sums && k > 0), direct = p->direct && columns == COLUMNS;
+                fetch.out = !p->sums || last ? out.at : NULL;
+                fetch.out_row = out.stride * (ptrdiff_t)element_bytes(out.element);
+                float *to = direct ? out.at : p->sums ? p->sums + (m - m0) * p->stride + (n - n0) : sums;
+                ptrdiff_t stride = direct ? out.stride : p->sums ? p->stride : COLUMNS;
+                p->tiles[rows - 1](to, stride, direct ? add : p->sums && k > 0, p->strip + s * STRIP,
+                                   p->block + (ptrdiff_t)(n - n0) * words, words, &fetch);
+                if (!direct && (!p->sums || last))
+                    tile_finish(out, to, stride, rows, columns, add, p->factor);
             }
     }
 }

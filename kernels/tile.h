@@ -33,8 +33,6 @@ enum { TILE_PAIRS = 1 };
 enum { TILE_PAIRS = 0 };
 #endif
 
-typedef float tile_word __attribute__((aligned(2), may_alias));
-
 /* One operand a: word (r, k) is data[r * row_step + k * k_step]; rows from `rows` on repeat the last. */
 struct tile_operand {
     const tile_word *data;
@@ -65,16 +63,6 @@ struct tile_how {
     const struct tile_span *steps;   /* of each group of rows, those that are not 0; NULL: all */
     const struct tile_ahead *ahead;  /* two; NULL: none */
 };
-
-__attribute__((always_inline)) static inline simd_vector tile_step(simd_vector sum, float x, simd_vector y,
-                                                                   const bool pairs)
-{
-#ifdef __AVX512BF16__
-    if (pairs) return (simd_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(x), (__m512bh)y);
-#endif
-    (void)pairs;
-    return sum + x * y;
-}
 
 __attribute__((always_inline)) static inline void
 tile_block(const int vectors, const bool pairs, float *c, ptrdiff_t ldc, const tile_word *const a[TILE_ROWS],
