@@ -234,8 +234,9 @@ static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1,
         for (int s = 0; s <= count; s++) at[s] = m0 + (int)((long)(m1 - m0) * (first + s) / strips);
         for (int s = 0; s < count; s++)
             pack(p->strip + s * STRIP, at[s + 1] - at[s], &p->a, at[s], k, p->M - at[s], steps, p->a_form);
-        int next = at[count], after = first + count < strips ? least(next + GROUP * ROWS, m1) : next;
-        struct fetch fetch = fetch_of(&p->a, next, k, after - next, steps, panels * count);
+        /* not the next strip, but those after it: memory is too slow for that one */
+        int soon = least(at[count] + ROWS, m1);
+        struct fetch fetch = fetch_of(&p->a, soon, k, least(m1 - soon, GROUP * ROWS), steps, panels * count);
         for (int n = n0; n < n1; n += COLUMNS)
             for (int s = 0; s < count; s++) {
                 int m = at[s], rows = at[s + 1] - m, columns = least(n1 - n, COLUMNS);
