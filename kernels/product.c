@@ -77,7 +77,7 @@ INLINE void fetch_some(struct fetch *f, int *rows, int *lines)
 /* sums (rows, COLUMNS) = or, with `more`, += the product of `rows` lines of a and COLUMNS lines of b, as
  * packed. pairs: a word of a and b is two steps. */
 INLINE void tile_sum(const int rows, const bool pairs, float *sums, ptrdiff_t stride, bool more,
-                     const tile_word *a, const tile_word *b, int words, struct fetch *fetch)
+                     const tile_word *a, const float *b, int words, struct fetch *fetch)
 {
     simd_vector sum[ROWS][2];
 #pragma GCC unroll 14
