@@ -372,15 +372,12 @@ static void act(struct workbench *workbench, struct checkpoints_state *state, co
         ask_export(workbench, state, at->step);
 }
 
-static void checkpoints_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool checkpoints_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct checkpoints_state *state = opaque;
     bool answer = code == K_CONFIRMED || code == K_ENTERED;
-    if (list_key(workbench, &state->list, action, code)) return;
-    if (action == ACTION_BACK) {
-        workbench_back(workbench);
-        return;
-    }
+    if (list_key(workbench, &state->list, action, code)) return true;
+    if (action == ACTION_BACK) return false;
     const struct saved *at = answer              ? find_saved(state, state->asked)
                              : state->list.count ? state->shown[state->list.at]
                                                  : NULL;
@@ -388,9 +385,10 @@ static void checkpoints_key(struct workbench *workbench, void *opaque, enum acti
         bring_back(workbench, state);
     else if (!at && answer)
         workbench_say(workbench, "nothing was done: the checkpoint is gone");
-    if (!at || action == ACTION_UNDO) return;
+    if (!at || action == ACTION_UNDO) return true;
     state->asked = at->step;
     act(workbench, state, at, action, code);
+    return true;
 }
 
 const struct view_ops checkpoints_view = {CONTEXT_CHECKPOINTS, sizeof(struct checkpoints_state),

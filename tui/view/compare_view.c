@@ -314,14 +314,14 @@ static void measure_against(struct workbench *workbench, struct compare_state *s
     workbench_say(workbench, "the others are measured against %s", state->model.comparison.runs[0].stem);
 }
 
-static void compare_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool compare_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct compare_state *state = opaque;
     struct chart_window *window = &state->window, before = *window;
-    if (keys_move(action, &state->table.selected, state->model.curve_count, state->table.page)) return;
+    if (keys_move(action, &state->table.selected, state->model.curve_count, state->table.page)) return true;
     if (chart_window_key(workbench, window, action)) {
         if (window->span != before.span || window->end != before.end) show(workbench, state);
-        return;
+        return true;
     }
     switch (action) {
     case ACTION_OPEN:
@@ -359,12 +359,10 @@ static void compare_key(struct workbench *workbench, void *opaque, enum action a
     case ACTION_LATER:
         state->table.first_column++;
         break;
-    case ACTION_BACK:
-        workbench_back(workbench);
-        break;
     default:
-        break;
+        return false;
     }
+    return true;
 }
 
 const struct view_ops compare_view = {

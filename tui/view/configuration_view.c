@@ -120,13 +120,12 @@ static void configuration_draw(struct workbench *workbench, void *opaque, struct
               *at->help ? at->help : "a key of a group of parameters");
 }
 
-static void configuration_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool configuration_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct configuration_state *state = opaque;
-    if (list_key(workbench, &state->list, action, code))
-        arrange(state);
-    else if (action == ACTION_BACK)
-        workbench_back(workbench);
+    bool used = list_key(workbench, &state->list, action, code);
+    if (used) arrange(state);
+    return used;
 }
 
 const struct view_ops configuration_view = {CONTEXT_CONFIGURATION, sizeof(struct configuration_state),

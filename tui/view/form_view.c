@@ -521,7 +521,7 @@ static void take_rate(struct workbench *workbench, struct form_state *state)
     preview(workbench, state);
 }
 
-static void form_view_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool form_view_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct form_state *state = opaque;
     const struct form_field *field = form_at(&state->form);
@@ -529,11 +529,10 @@ static void form_view_key(struct workbench *workbench, void *opaque, enum action
         bool starting = state->launch.pid != 0;
         keep_fields(workbench, state, false);
         launch_cancel(&state->launch);
-        workbench_back(workbench);
         if (starting) workbench_say(workbench, "cancelled: the run was not started");
-        return;
+        return false;
     }
-    if (state->launch.pid) return; /* the trainer has the values */
+    if (state->launch.pid) return true; /* the trainer has the values */
     if (action != ACTION_NONE || (field && !field->choices)) state->error[0] = '\0';
     bool clears = action == ACTION_CLEAR && !field;
     if (clears) reset(workbench, state);
@@ -543,7 +542,7 @@ static void form_view_key(struct workbench *workbench, void *opaque, enum action
         take_rate(workbench, state);
     } else if (action == ACTION_FIND_RATE) {
         find_rate(workbench, state);
-        return; /* another view is on top */
+        return true; /* another view is on top */
     } else if (action == ACTION_START || (action == ACTION_ENTER && !field))
         start(workbench, state);
     else if (clears || (form_key(&state->form, action, code) && field == form_at(&state->form))) {
@@ -551,6 +550,7 @@ static void form_view_key(struct workbench *workbench, void *opaque, enum action
         preview(workbench, state);
     }
     set_typing(workbench, state);
+    return true;
 }
 
 const struct view_ops form_view = {

@@ -119,14 +119,12 @@ static void log_draw(struct workbench *workbench, void *opaque, struct grid *gri
     if (!state->pager.stays) workbench->no_hint[ACTION_LAST] = true;
 }
 
-static void log_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool log_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct log_state *state = opaque;
+    (void)workbench;
     (void)code;
-    if (action == ACTION_BACK)
-        workbench_back(workbench);
-    else
-        (void)keys_scroll(action, &state->pager);
+    return keys_scroll(action, &state->pager);
 }
 
 const struct view_ops log_view = {

@@ -474,14 +474,15 @@ static void memory_draw(struct workbench *workbench, void *opaque, struct grid *
     memory_panel_draw(grid, (struct rect){0, top, grid->w, grid->h - top - 1}, &state->panel);
 }
 
-static void memory_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool memory_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct memory_state *state = opaque;
+    (void)workbench;
     (void)code;
     if (action == ACTION_ZOOM_IN) state->panel.scale = MEMORY_SCALE_RUN;
     if (action == ACTION_ZOOM_OUT) state->panel.scale = MEMORY_SCALE_DEVICE;
     if (action == ACTION_ZOOM_ALL) state->panel.scale = MEMORY_SCALE_FIT;
-    if (action == ACTION_BACK) workbench_back(workbench);
+    return action != ACTION_BACK;
 }
 
 const struct view_ops memory_view = {

@@ -66,18 +66,14 @@ static void output_draw(struct workbench *workbench, void *opaque, struct grid *
     workbench->no_hint[ACTION_INTERRUPT] = job->ended;
 }
 
-static void output_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool output_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct output_state *state = opaque;
     (void)code;
     bool leaves = action == ACTION_BACK || action == ACTION_INTERRUPT;
-    if (leaves && !state->job.ended) {
-        workbench_say(workbench, "%s", job_stop(&state->job));
-    } else if (leaves) {
-        workbench_back(workbench);
-    } else {
-        (void)keys_scroll(action, &state->job.text);
-    }
+    if (!leaves || state->job.ended) return keys_scroll(action, &state->job.text);
+    workbench_say(workbench, "%s", job_stop(&state->job));
+    return true;
 }
 
 const struct view_ops output_view = {

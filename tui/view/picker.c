@@ -121,7 +121,7 @@ bool picker_read(struct workbench *workbench, void *opaque, bool store_changed)
     return false;
 }
 
-void picker_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+bool picker_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct picker *picker = opaque;
     size_t at = picker->list.at, item = at < picker->list.count ? picker->shown[at] : picker->count;
@@ -129,7 +129,7 @@ void picker_key(struct workbench *workbench, void *opaque, enum action action, u
     char text[PICKER_TEXT_MAX] = ""; /* the usual items */
     if (list_key(workbench, &picker->list, action, code)) {
         arrange(picker);
-        return;
+        return true;
     }
     if (action == ACTION_TOGGLE && item < picker->count) {
         toggle(workbench, picker, item);
@@ -141,10 +141,10 @@ void picker_key(struct workbench *workbench, void *opaque, enum action action, u
         picker->chosen = 0;
         picker->choose_usual(picker);
     } else {
-        if (action == ACTION_BACK) workbench_back(workbench); /* the picker is gone */
-        return;
+        return false;
     }
     arrange(picker);
     if (action != ACTION_CLEAR) write_chosen(picker, text, sizeof text);
     settings_set(&workbench->settings, picker->setting, text);
+    return true;
 }

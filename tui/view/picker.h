@@ -36,7 +36,7 @@ void picker_choose(struct picker *picker, size_t item);
 /* The functions of the view. */
 bool picker_read(struct workbench *workbench, void *picker, bool store_changed);
 void picker_draw(struct workbench *workbench, void *picker, struct grid *grid);
-void picker_key(struct workbench *workbench, void *picker, enum action action, uint32_t code);
+bool picker_key(struct workbench *workbench, void *picker, enum action action, uint32_t code);
 void picker_close(void *picker);
 
 #endif

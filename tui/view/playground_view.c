@@ -301,7 +301,7 @@ static void playground_draw(struct workbench *workbench, void *opaque, struct gr
 
 /* ---- keys ---- */
 
-static void playground_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool playground_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct playground_state *state = opaque;
     bool leaves = action == ACTION_BACK || action == ACTION_INTERRUPT;
@@ -309,9 +309,8 @@ static void playground_key(struct workbench *workbench, void *opaque, enum actio
                  (action == ACTION_ENTER && (state->form.at == FIELDS || state->form.at == PROMPT));
     if (leaves && is_writing(state)) {
         stop(state);
-    } else if (action == ACTION_BACK) {
-        workbench_back(workbench);
-        return;
+    } else if (leaves) {
+        return false;
     } else if (sends) {
         write_all(workbench, state);
     } else if (action == ACTION_PAGE_UP || action == ACTION_PAGE_DOWN) {
@@ -320,6 +319,7 @@ static void playground_key(struct workbench *workbench, void *opaque, enum actio
         (void)form_key(&state->form, action, code);
     }
     set_typing(workbench, state);
+    return true;
 }
 
 const struct view_ops playground_view = {CONTEXT_PLAYGROUND, sizeof(struct playground_state),

@@ -373,11 +373,12 @@ static void fold(struct profile_tree *tree, enum action action)
         while (depth > 0 && depth_of(&tree->lines[tree->list.at]) >= depth) tree->list.at--;
 }
 
-static void profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct profile_state *state = opaque;
     struct profile_tree *tree = &state->tree;
-    if (list_key(workbench, &tree->list, action, code)) return;
+    if (list_key(workbench, &tree->list, action, code)) return true;
+    if (action == ACTION_BACK) return false;
     if (action == ACTION_OPEN || action == ACTION_UNFOLD || action == ACTION_FOLD) fold(tree, action);
     if (action == ACTION_FOLD_ALL) profile_tree_fold_all(tree);
     if (action == ACTION_SORT) {
@@ -388,10 +389,8 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
         state->together = !state->together;
         workbench_did(workbench, read_profile(workbench, state, &workbench->err));
     }
-    if (action == ACTION_BACK)
-        workbench_back(workbench); /* frees the state */
-    else
-        workbench_did(workbench, profile_tree_arrange(tree, &state->profile, &workbench->err));
+    workbench_did(workbench, profile_tree_arrange(tree, &state->profile, &workbench->err));
+    return true;
 }
 
 const struct view_ops profile_view = {

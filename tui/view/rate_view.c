@@ -134,21 +134,22 @@ static void use(struct workbench *workbench, const struct rate_state *state)
         workbench_answer(workbench, ACTION_FIND_RATE, text);
 }
 
-static void rate_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool rate_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct rate_state *state = opaque;
     (void)code;
     bool leaves = action == ACTION_BACK || action == ACTION_INTERRUPT;
-    if (leaves && !state->job.ended) {
+    if (leaves && !state->job.ended)
         workbench_say(workbench, "%s", job_stop(&state->job));
-    } else if (leaves)
-        workbench_back(workbench);
     else if (action == ACTION_ENTER)
         use(workbench, state);
     else if (action == ACTION_CURSOR_OFF)
         state->cursor = -1;
     else if (action == ACTION_CURSOR_LEFT || action == ACTION_CURSOR_RIGHT)
         move_cursor(state, action == ACTION_CURSOR_LEFT ? -1 : 1);
+    else
+        return false;
+    return true;
 }
 
 const struct view_ops rate_view = {

@@ -297,15 +297,6 @@ static void cycle_smoothing(struct workbench *workbench, struct run_state *state
     remember_chart(workbench, state, chart);
 }
 
-static void go_back(struct workbench *workbench, struct run_state *state)
-{
-    char name[RUN_NAME_MAX];
-    bool live = label_is_live(state->model.info.status);
-    memcpy(name, state->model.info.name, sizeof name);
-    workbench_back(workbench); /* frees the state */
-    if (live) workbench_say(workbench, "%s continues training in the background", name);
-}
-
 /* To an older or newer sample; of a classifier up or down the list of its classes. */
 static void move_text(struct run_state *state, bool up)
 {
@@ -332,7 +323,7 @@ static bool open_view(struct workbench *workbench, const struct run_state *state
     return views[action] != NULL;
 }
 
-static void run_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool run_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct run_state *state = opaque;
     const struct run_model *model = &state->model;
@@ -341,9 +332,9 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     if (chart_window_key(workbench, window, action)) {
         refine(workbench, state, window->span != before.span);
         if (window->span != before.span || window->end != before.end) remember_zoom(workbench, state);
-        return;
+        return true;
     }
-    if (open_view(workbench, state, action)) return;
+    if (open_view(workbench, state, action)) return true;
     switch (action) {
     case ACTION_FOCUS_NEXT:
     case ACTION_FOCUS_PREVIOUS:
@@ -381,12 +372,14 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         workbench_resume(workbench, &model->info, code == K_CONFIRMED);
         break;
     case ACTION_BACK:
-        go_back(workbench, state);
-        return;
+        if (label_is_live(model->info.status))
+            workbench_say(workbench, "%s continues training in the background", model->info.name);
+        return false;
     default:
         sent = workbench_order(workbench, &model->info, action, code == K_CONFIRMED);
     }
     if (sent) state->order = sent;
+    return true;
 }
 
 const struct view_ops run_view = {

@@ -506,7 +506,7 @@ static void follow_list(struct workbench *workbench, struct runs_state *state, c
         select_row(state, list->at);
 }
 
-static void runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct runs_state *state = opaque;
     const struct run_info *run = state->listing.shown_count ? run_at(state, state->list.at) : NULL;
@@ -526,7 +526,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
         run_set_release(&state->marked);
         count_marks(state);
     } else if (action == ACTION_BACK) {
-        workbench->left = true;
+        return false;
     } else if (action == ACTION_PROMPT) {
         workbench_push(workbench, &playground_view, run ? run->id : NULL);
     } else if (action == ACTION_NEW) {
@@ -549,6 +549,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     } else if (run) {
         run_key(workbench, state, run, action, code);
     }
+    return true;
 }
 
 const struct view_ops runs_view = {

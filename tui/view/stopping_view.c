@@ -202,14 +202,11 @@ static void stopping_draw(struct workbench *workbench, void *opaque, struct grid
                     &(struct list_table){columns, COLUMNS, draw_cell, state});
 }
 
-static void stopping_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool stopping_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct stopping_state *state = opaque;
-    if (list_key(workbench, &state->list, action, code)) return;
-    if (action == ACTION_BEST && state->best < state->list.count)
-        state->list.at = state->best;
-    else if (action == ACTION_BACK)
-        workbench_back(workbench);
+    if (action == ACTION_BEST && state->best < state->list.count) state->list.at = state->best;
+    return action == ACTION_BEST || list_key(workbench, &state->list, action, code);
 }
 
 const struct view_ops stopping_view = {CONTEXT_STOPPING, sizeof(struct stopping_state),

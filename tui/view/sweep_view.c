@@ -304,14 +304,12 @@ static void sweep_draw(struct workbench *workbench, void *opaque, struct grid *g
     draw_table(state, grid, (struct rect){0, 2 + chart, grid->w, grid->h - 3 - chart});
 }
 
-static void sweep_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static bool sweep_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct sweep_state *state = opaque;
-    if (list_key(workbench, &state->list, action, code)) return;
     if (action == ACTION_OPEN && state->list.count)
         workbench_push(workbench, &run_view, state->runs[state->list.at].id);
-    else if (action == ACTION_BACK)
-        workbench_back(workbench);
+    return action == ACTION_OPEN || list_key(workbench, &state->list, action, code);
 }
 
 const struct view_ops sweep_view = {

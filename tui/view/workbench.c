@@ -268,7 +268,7 @@ static void complete_answer(struct workbench *workbench)
 {
     if (workbench->prompted != ACTION_COMMAND ||
         !command_line_complete(top_ops(workbench)->context, workbench->no_hint, &workbench->answer))
-        top_ops(workbench)->key(workbench, top_state(workbench), ACTION_COMPLETE, K_TAB);
+        (void)top_ops(workbench)->key(workbench, top_state(workbench), ACTION_COMPLETE, K_TAB);
 }
 
 static void prompt_key(struct workbench *workbench, uint32_t code)
@@ -342,8 +342,8 @@ static void act(struct workbench *workbench, enum action action, uint32_t code)
         switch_mouse(workbench);
     } else if (action == ACTION_PALETTE || action == ACTION_NOTIFY) {
         choose(workbench, action, code);
-    } else {
-        top_ops(workbench)->key(workbench, top_state(workbench), action, code);
+    } else if (!top_ops(workbench)->key(workbench, top_state(workbench), action, code)) {
+        if (action == ACTION_BACK || action == ACTION_INTERRUPT) workbench_back(workbench);
     }
 }
 
@@ -383,7 +383,7 @@ void workbench_key(struct workbench *workbench, uint32_t code)
         prompt_key(workbench, code);
     } else if (asked) {
         bool yes = key_action(&workbench->keymap, CONTEXT_CONFIRM, code) == ACTION_YES;
-        if (yes) ops->key(workbench, top_state(workbench), asked, K_CONFIRMED);
+        if (yes) (void)ops->key(workbench, top_state(workbench), asked, K_CONFIRMED);
     } else if (workbench->helping) {
         help_key(workbench, code);
     } else {
@@ -500,7 +500,7 @@ void workbench_answer(struct workbench *workbench, enum action action, const cha
 {
     workbench_back(workbench);
     input_set(&workbench->answer, text);
-    top_ops(workbench)->key(workbench, top_state(workbench), action, K_ENTERED);
+    (void)top_ops(workbench)->key(workbench, top_state(workbench), action, K_ENTERED);
 }
 
 void workbench_hint(struct workbench *workbench, enum run_status status)

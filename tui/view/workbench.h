@@ -77,8 +77,9 @@ struct view_ops {
     void (*draw)(struct workbench *workbench, void *state, struct grid *grid);
     /* Also called with ACTION_NONE, for a `code` typed as text. K_CONFIRMED: the user answered yes to the
      * view's question about `action`. K_ENTERED: `answer` is the line of text that it asked for, or that the
-     * command line gives. ACTION_COMPLETE while `prompted`: Tab in that line. */
-    void (*key)(struct workbench *workbench, void *state, enum action action, uint32_t code);
+     * command line gives. ACTION_COMPLETE while `prompted`: Tab in that line. False: the view has no use for
+     * it; then ACTION_BACK goes back, and so does an ACTION_INTERRUPT. */
+    bool (*key)(struct workbench *workbench, void *state, enum action action, uint32_t code);
     void (*close)(void *state); /* releases the contents of the state, not the state itself */
 };
 
