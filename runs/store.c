@@ -270,17 +270,14 @@ static bool has_log(const struct store *store)
     return read && version == 2;
 }
 
-/* FOREIGN: another store; APART: a database of our own in a folder of its own. */
-enum access { TO_WRITE, TO_READ, UNTOUCHED, FOREIGN, APART };
-
-static enum status set_up_to_read(struct store *store, enum access access, struct err *err)
+static enum status set_up_to_read(struct store *store, enum store_access access, struct err *err)
 {
     char uri[3 * PATH_MAX + 32];
     int64_t log = companion_size(store, "-wal"), index = companion_size(store, "-shm"), version;
     bool alone = log > 0 && index < 0;
     enum status status = look_at_mount(store, err);
     if (status) return status;
-    if (!file_exists(store->path) && access == FOREIGN)
+    if (!file_exists(store->path) && access == STORE_FOREIGN)
         return err_set(err, STATUS_NOT_FOUND,
                        "%s: there is no such run database (name the folder that is ANNEAL_HOME there)",
                        store->path);
@@ -300,10 +297,10 @@ static enum status set_up_to_read(struct store *store, enum access access, struc
     }
     if (!status && alone) status = store_exec(store, "pragma locking_mode = exclusive", err);
     if (!status) status = check_version(store, &version, err);
-    if (!status && version < STORE_VERSION && access == UNTOUCHED)
+    if (!status && version < STORE_VERSION && access == STORE_UNTOUCHED)
         return err_set(err, STATUS_FAILED, "%s: was written by an older anneal (`%s runs` updates it)",
                        store->path, TEXT_PROGRAM);
-    if (!status && version < STORE_VERSION && access != FOREIGN)
+    if (!status && version < STORE_VERSION && access != STORE_FOREIGN)
         return err_set(err, STATUS_FAILED,
                        "%s: was written by an older anneal and must be updated, but is read-only (open it, "
                        "or a copy of its folder, once with write permission: `%s runs`)",
@@ -340,20 +337,21 @@ enum status store_path(const char *home, char path[PATH_MAX], struct err *err)
     return status ? status : file_format_path(path, PATH_MAX, err, "%s/anneal.db", home ? home : own);
 }
 
-static enum status open_at(const char *home, enum access access, struct store **out, struct err *err)
+enum status store_open(const char *home, enum store_access access, struct store **out, struct err *err)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store) return err_no_memory(err, "the run store");
     store->lock_fd = -1;
-    store->busy_ms = access == UNTOUCHED ? 0 : STORE_BUSY_MS;
+    store->busy_ms = access == STORE_UNTOUCHED ? 0 : STORE_BUSY_MS;
     enum status status = home ? file_format_path(store->home, sizeof store->home, err, "%s", home)
                               : file_anneal_home(store->home, sizeof store->home, err);
-    if (!status && access >= FOREIGN)
+    if (!status && access >= STORE_FOREIGN)
         status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", home);
     else if (!status)
         status = store_path(store->home, store->path, err);
-    bool as_it_is = access == UNTOUCHED || access == FOREIGN ||
-                    (access == TO_READ && (file_is_read_only(store->home) || file_is_read_only(store->path)));
+    bool as_it_is =
+        access == STORE_UNTOUCHED || access == STORE_FOREIGN ||
+        (access == STORE_READ && (file_is_read_only(store->home) || file_is_read_only(store->path)));
     if (!status && as_it_is)
         status = set_up_to_read(store, access, err);
     else if (!status)
@@ -365,26 +363,11 @@ static enum status open_at(const char *home, enum access access, struct store **
     return status;
 }
 
-enum status store_open(const char *home, bool to_read, struct store **out, struct err *err)
-{
-    return open_at(home, to_read ? TO_READ : TO_WRITE, out, err);
-}
-
-enum status store_open_untouched(struct store **out, struct err *err)
-{
-    return open_at(NULL, UNTOUCHED, out, err);
-}
-
 void store_hurry(struct store *store, bool hurry)
 {
     store->hurried = hurry;
     store->busy_ms = hurry ? STORE_HURRY_MS : STORE_BUSY_MS;
     sqlite3_busy_timeout(store->db, store->busy_ms);
-}
-
-enum status store_open_apart(const char *home, bool untouched, struct store **out, struct err *err)
-{
-    return open_at(home, untouched ? FOREIGN : APART, out, err);
 }
 
 enum status store_schema_version(struct store *store, int64_t *version, struct err *err)

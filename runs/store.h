@@ -14,23 +14,22 @@
 
 struct store;
 
-/* Opens, and creates or migrates, the database below `home`; NULL: $ANNEAL_HOME (file_anneal_home). A
- * database of a newer anneal, a file that is not a database, a read-only or full disk, or a lock held too
- * long fails with one sentence.
- *
- * With `to_read`, a database that may not be written (an archive, another user's runs) is read as it is:
- * records in the write-ahead log are included, nothing is created or migrated, a database of an older anneal
- * is refused, and calls that would write fail with one sentence. */
-enum status store_open(const char *home, bool to_read, struct store **out, struct err *err);
+enum store_access {
+    STORE_WRITE, /* creates and migrates the database */
+    /* The same, but a database that may not be written (an archive, another user's runs) is read as it is:
+     * records in the write-ahead log are included, nothing is created or migrated, a database of an older
+     * anneal is refused, and calls that would write fail with one sentence. */
+    STORE_READ,
+    STORE_UNTOUCHED, /* only reads it as it is, and never waits: a failure means that it cannot be read now */
+    /* Whatever $ANNEAL_STORE says, the database below `home`, which is not NULL. FOREIGN only reads it as it
+     * is, also while a trainer there writes, and its schema may be older. APART creates and migrates it. */
+    STORE_FOREIGN,
+    STORE_APART
+};
 
-/* Opens the database below $ANNEAL_HOME for reading, for the completion of names. It never creates, migrates
- * or waits; if it fails, there is nothing to read now. */
-enum status store_open_untouched(struct store **out, struct err *err);
-
-/* Opens the database below `home`, whatever $ANNEAL_STORE says. `untouched`: for reading, also while a
- * trainer there writes; nothing in that folder is created, changed or migrated, so the schema may be older.
- */
-enum status store_open_apart(const char *home, bool untouched, struct store **out, struct err *err);
+/* Opens the database below `home`; NULL: $ANNEAL_HOME (file_anneal_home). A database of a newer anneal, a
+ * file that is not a database, a read-only or full disk, or a lock held too long fails with one sentence. */
+enum status store_open(const char *home, enum store_access access, struct store **out, struct err *err);
 
 /* The version of a database's schema, PRAGMA user_version; that of this anneal is STORE_VERSION. */
 enum status store_schema_version(struct store *store, int64_t *version, struct err *err);

@@ -423,7 +423,7 @@ static enum status start(struct writer *writer, struct err *err)
     struct repair read = {.stored = 0};
     if (!ring_init(&writer->records, RING_BYTES) || !ring_init(&writer->orders, ORDERS_BYTES))
         return err_no_memory(err, "recording run %s", run_id);
-    enum status status = store_open(writer->options.home, false, &writer->store, err);
+    enum status status = store_open(writer->options.home, STORE_WRITE, &writer->store, err);
     if (!status) status = recovery_read(writer->store, run_id, &read, err);
     writer->recovered = read.stored;
     if (*read.aside && err) { /* entries before the damage are stored */

@@ -64,13 +64,13 @@ static enum status open_source(struct transfer *t)
     if (realpath(store_home(t->to), here) && strcmp(here, there) == 0)
         return err_set(t->err, STATUS_USAGE, "%s: is this store itself (name the folder of another one)",
                        t->request->folder);
-    enum status status = store_open_apart(there, true, &t->from, t->err);
+    enum status status = store_open(there, STORE_FOREIGN, &t->from, t->err);
     if (!status) status = store_schema_version(t->from, &version, t->err);
     if (status || version == STORE_VERSION) return status;
     status = copy_database(t);
     store_close(t->from);
     t->from = NULL;
-    if (!status) status = store_open_apart(t->copy, false, &t->from, t->err);
+    if (!status) status = store_open(t->copy, STORE_APART, &t->from, t->err);
     if (!status) snprintf(t->from->home, sizeof t->from->home, "%s", there); /* of the folders of runs */
     if (*t->copy)
         file_remove_tree(t->copy, NULL); /* it stays open: nothing is left of an import that is killed */

@@ -52,7 +52,7 @@ static void make_run(const char *name, int64_t steps, char id[RUN_ID_MAX])
     struct err err = {0};
     struct store *store;
     struct journal journal;
-    check(store_open(home, false, &store, &err), &err);
+    check(store_open(home, STORE_WRITE, &store, &err), &err);
     check(run_create(store, &(struct run_new){.name = name, .device = "cpu", .total_steps = steps}, id, &err),
           &err);
     check(store_exec(store, "pragma synchronous = off", &err), &err);
@@ -126,7 +126,7 @@ static void bench_recording(void)
     struct store *store;
     struct writer *writer;
     double costs[PACED_STEPS];
-    check(store_open(home, false, &store, &err), &err);
+    check(store_open(home, STORE_WRITE, &store, &err), &err);
     check(run_create(store, &(struct run_new){.name = "recorded"}, id, &err), &err);
     store_close(store);
     double without = paced(NULL, costs);
@@ -155,7 +155,7 @@ static void bench_open(const char *id)
         struct store *store;
         struct series series[METRICS] = {{0}};
         double start = clock_monotonic();
-        check(store_open(home, false, &store, &err), &err);
+        check(store_open(home, STORE_WRITE, &store, &err), &err);
         for (int m = 0; m < METRICS; m++)
             check(series_read(store, id, (enum metric)(m % METRIC_COUNT), 0, -1, CHART_POINTS, &series[m],
                               &err),
@@ -186,7 +186,7 @@ static void bench_first_frame(const char *id, int64_t steps)
         struct series series[CHARTS] = {{0}};
         size_t count;
         double start = clock_monotonic();
-        check(store_open(home, false, &store, &err), &err);
+        check(store_open(home, STORE_WRITE, &store, &err), &err);
         check(run_list(store, &arena, &runs, &count, &err), &err);
         check(run_find(store, id, &run, &err), &err);
         check(run_last_step(store, id, &last, &err), &err);
@@ -212,8 +212,8 @@ static void bench_following(void)
     struct journal journal;
     struct series series[METRIC_COUNT] = {{0}};
     double looks = 0, updates = 0;
-    check(store_open(home, false, &store, &err), &err);
-    check(store_open(home, false, &reader, &err), &err);
+    check(store_open(home, STORE_WRITE, &store, &err), &err);
+    check(store_open(home, STORE_WRITE, &reader, &err), &err);
     check(run_create(store, &(struct run_new){.name = "live"}, id, &err), &err);
     check(journal_begin(&journal, store, id, &err), &err);
     for (int m = 0; m < METRIC_COUNT; m++)
@@ -261,7 +261,7 @@ static void bench_export(const char *id)
     struct err err = {0};
     struct store *store;
     bool has_shell = system("command -v sqlite3 >/dev/null") == 0;
-    check(store_open(home, false, &store, &err), &err);
+    check(store_open(home, STORE_WRITE, &store, &err), &err);
     snprintf(command, sizeof command,
              "sqlite3 -header '%s/anneal.db' '.mode csv' \"select run_id as run, segment, step, epoch, "
              "tokens, wall_time,"

@@ -171,7 +171,7 @@ static void fill_list(const char *home)
 {
     struct err err = {0};
     struct store *store;
-    must(store_open(home, false, &store, &err), &err);
+    must(store_open(home, STORE_WRITE, &store, &err), &err);
     must(store_begin(store, &err), &err);
     must(store_exec(store,
                     "create temp table n(i integer primary key);"
@@ -215,7 +215,7 @@ static void bench_list(struct grid *grid)
     workbench_key(workbench, '/');
     for (int i = 0; i < KEYS; i++) pressed[i] = time_key(workbench, (unsigned char)filter[i], grid);
     report("a key of a filter over 1,000 runs", pressed, KEYS);
-    must(store_open(home, false, &other, &err), &err);
+    must(store_open(home, STORE_WRITE, &other, &err), &err);
     for (int i = 0; i < 20; i++) {
         must(store_begin(other, &err), &err);
         must(store_exec(other, "update runs set heartbeat = heartbeat + 1 where rowid = 1", &err), &err);
@@ -237,7 +237,7 @@ static void fill_ended(const char *home, const char *name, int64_t steps, char i
     struct err err = {0};
     struct store *store;
     struct journal journal;
-    must(store_open(home, false, &store, &err), &err);
+    must(store_open(home, STORE_WRITE, &store, &err), &err);
     struct run_new new = {.name = name, .device = "cpu", .precision = "fp32", .total_steps = steps};
     new.config = "[train]\nbatch_size = 16\n";
     must(run_create(store, &new, id, &err), &err);
@@ -317,7 +317,7 @@ static void bench_many(void)
         snprintf(name, sizeof name, "run-%d", r);
         fill_ended(home, name, STEPS, id[r]);
     }
-    must(store_open(home, true, &store, &err), &err);
+    must(store_open(home, STORE_READ, &store, &err), &err);
     for (int i = 0; i < TIMES; i++) {
         struct series series[RUNS] = {{0}};
         double start = clock_monotonic();
@@ -338,7 +338,7 @@ static void fill_compared(const char *home, int64_t steps, int runs)
     struct store *store;
     struct writer *writer;
     char id[RUN_ID_MAX], name[32];
-    must(store_open(home, false, &store, &err), &err);
+    must(store_open(home, STORE_WRITE, &store, &err), &err);
     for (int r = 0; r < runs; r++) {
         snprintf(name, sizeof name, "run-%02d", r);
         struct run_new new = {.name = name, .device = "cpu", .precision = "fp32", .total_steps = steps};
@@ -401,7 +401,7 @@ static void bench_comparing(struct grid *grid)
     workbench_key(workbench, 't');
     workbench_key(workbench, K_CTRL('u'));
     workbench_key(workbench, '\r');
-    must(store_open(home, false, &other, &err), &err);
+    must(store_open(home, STORE_WRITE, &other, &err), &err);
     for (int i = 0; i < 20; i++) {
         must(store_exec(other, "update runs set steps = steps + 1 where name = 'run-01'", &err), &err);
         start = clock_monotonic();
@@ -454,7 +454,7 @@ int main(void)
     struct grid grid = {.level = GLYPHS_BRAILLE};
     setlocale(LC_CTYPE, "C.UTF-8");
     if (!mkdtemp(home)) return 1;
-    must(store_open(home, false, &store, &err), &err);
+    must(store_open(home, STORE_WRITE, &store, &err), &err);
     struct run_new new = {
         .name = "long", .device = "cpu", .precision = "fp32", .parameters = 1, .total_steps = STEPS * 2};
     new.config = "[train]\nbatch_size = 16\n";

@@ -372,7 +372,7 @@ static struct store *store_for(const struct parser_place *place)
     char home[sizeof place->folder + 8];
     struct err err;
     snprintf(home, sizeof home, "%s/home", place->folder);
-    if (!store && store_open(home, false, &store, &err)) abort();
+    if (!store && store_open(home, STORE_WRITE, &store, &err)) abort();
     return store;
 }
 
@@ -425,7 +425,7 @@ PARSER(database)
         snprintf(path, sizeof path, "%s%s", place->path, i ? "-shm" : "-wal");
         unlink(path);
     }
-    if (store_open_apart(place->folder, false, &store, &err)) return;
+    if (store_open(place->folder, STORE_APART, &store, &err)) return;
     if (!run_list(store, &arena, &runs, &count, &err))
         for (size_t i = 0; i < count; i++) {
             char *config;

@@ -24,7 +24,7 @@ struct store *store_fixture_open(const char *home)
 {
     struct err err = {0};
     struct store *store = NULL;
-    if (store_open(home, false, &store, &err)) fail_msg("%s", err.text);
+    if (store_open(home, STORE_WRITE, &store, &err)) fail_msg("%s", err.text);
     return store;
 }
 

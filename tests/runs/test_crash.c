@@ -41,8 +41,8 @@ static int train(void *argument)
     struct writer *writer = NULL;
     struct run_lock lock;
     struct writer_options options = {.home = stage->home, .run_id = stage->id};
-    if (store_open(stage->home, false, &store, &err) || run_lock_acquire(store, stage->id, &lock, &err) ||
-        writer_open(&options, &writer, &err)) {
+    if (store_open(stage->home, STORE_WRITE, &store, &err) ||
+        run_lock_acquire(store, stage->id, &lock, &err) || writer_open(&options, &writer, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
@@ -137,7 +137,7 @@ static int watch(void *argument)
     struct store *store = NULL;
     struct series series = {0};
     int64_t before = 0;
-    if (store_open(stage->home, false, &store, &err) ||
+    if (store_open(stage->home, STORE_WRITE, &store, &err) ||
         series_read(store, stage->id, METRIC_LR, 0, -1, 500, &series, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
@@ -203,7 +203,7 @@ static int open_at_once(void *argument)
     struct store *store = NULL;
     char id[RUN_ID_MAX];
     while (!stage->began) spin(0.0001);
-    if (store_open(stage->home, false, &store, &err) ||
+    if (store_open(stage->home, STORE_WRITE, &store, &err) ||
         run_create(store, &(struct run_new){.name = "same"}, id, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

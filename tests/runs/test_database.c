@@ -23,7 +23,7 @@ static void expect_open_for_all(struct store *store, const char *home)
     struct store *other;
     assert_true(sqlite3_get_autocommit(store->db));
     assert_false(store->writing);
-    assert_int_equal(store_open(home, false, &other, &err), STATUS_OK);
+    assert_int_equal(store_open(home, STORE_WRITE, &other, &err), STATUS_OK);
     if (store_begin(other, &err)) fail_msg("%s", err.text);
     store_rollback(other);
     store_close(other);
@@ -133,7 +133,7 @@ static int observe(void *argument)
     struct store *store;
     close(stop[1]);
     snprintf(home, sizeof home, "%s/busy-observers", getenv("ANNEAL_TEST_DIR"));
-    if (store_open(home, true, &store, NULL)) return 1;
+    if (store_open(home, STORE_READ, &store, NULL)) return 1;
     fcntl(stop[0], F_SETFL, O_NONBLOCK);
     while (read(stop[0], &(char){0}, 1) != 0)
         if (run_find(store, "latest", &info, NULL)) return 2;

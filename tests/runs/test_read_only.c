@@ -49,7 +49,7 @@ static struct store *look(void)
 {
     struct err err = {0};
     struct store *store = NULL;
-    if (store_open(view, true, &store, &err)) fail_msg("%s", err.text);
+    if (store_open(view, STORE_READ, &store, &err)) fail_msg("%s", err.text);
     return store;
 }
 
@@ -57,7 +57,7 @@ static void refused(enum status status, const char *words)
 {
     struct err err = {0};
     struct store *store = NULL;
-    assert_int_equal(store_open(view, true, &store, &err), status);
+    assert_int_equal(store_open(view, STORE_READ, &store, &err), status);
     if (!strstr(err.text, words) || !strstr(err.text, view)) fail_msg("not \"%s\" in: %s", words, err.text);
     assert_null(store);
 }
@@ -106,7 +106,7 @@ TEST_CASE_WITH(nothing_is_written_into_a_store_that_is_only_read, NULL, unmount)
     assert_int_equal(run_delete(store, id, &err), STATUS_IO);
     expect_run(store, id);
     store_close(store);
-    assert_int_equal(store_open(view, false, &store, &err),
+    assert_int_equal(store_open(view, STORE_WRITE, &store, &err),
                      STATUS_IO); /* opening it for writing fails at once */
     assert_non_null(strstr(err.text, "cannot be written: Read-only file system"));
 }
@@ -166,7 +166,7 @@ TEST_CASE(where_it_can_be_written_a_store_to_read_is_made_like_any)
     struct err err = {0};
     struct store *store = NULL;
     open_place("fresh");
-    assert_int_equal(store_open(home, true, &store, &err), STATUS_OK);
+    assert_int_equal(store_open(home, STORE_READ, &store, &err), STATUS_OK);
     store_close(store);
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
 }

@@ -304,7 +304,7 @@ static int obey_one_order(void *argument)
     struct run_lock lock;
     struct writer *writer = NULL;
     struct order order;
-    if (store_open(home, false, &store, &err) || run_find(store, "job", &run, &err) ||
+    if (store_open(home, STORE_WRITE, &store, &err) || run_find(store, "job", &run, &err) ||
         run_lock_acquire(store, run.id, &lock, &err))
         return 1;
     struct writer_options options = {.home = home, .run_id = run.id};

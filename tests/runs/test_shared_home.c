@@ -50,7 +50,7 @@ static void expect_refusal(const char *sentence)
 {
     struct store *store = NULL;
     struct err err = {0};
-    assert_int_not_equal(store_open(home, false, &store, &err), STATUS_OK);
+    assert_int_not_equal(store_open(home, STORE_WRITE, &store, &err), STATUS_OK);
     if (!strstr(err.text, sentence)) fail_msg("%s", err.text);
 }
 
@@ -159,7 +159,7 @@ TEST_CASE(without_locks_between_hosts_nothing_is_opened_or_made)
     store_close(store_fixture_open(home));
     here = sshfs;
     expect_refusal("fuse.sshfs");
-    assert_int_equal(store_open(home, true, &store, &err), STATUS_IO);
+    assert_int_equal(store_open(home, STORE_READ, &store, &err), STATUS_IO);
 }
 
 /* Mounting is not allowed everywhere. */
@@ -173,7 +173,7 @@ TEST_CASE(who_may_only_read_sees_what_others_commit)
     store_fixture_run(home, "first", id);
     if (mount(home, view, NULL, MS_BIND, NULL) != 0) skip();
     bool shut = mount(NULL, view, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) == 0;
-    enum status status = shut ? store_open(view, true, &reader, &err) : STATUS_OK;
+    enum status status = shut ? store_open(view, STORE_READ, &reader, &err) : STATUS_OK;
     int64_t before = 0, after = 0, version = 0;
     if (reader) {
         version = store_version(reader);

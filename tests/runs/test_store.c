@@ -24,7 +24,7 @@ static void refused(const char *home, enum status status, const char *words)
 {
     struct err err = {0};
     struct store *store = NULL;
-    assert_int_equal(store_open(home, false, &store, &err), status);
+    assert_int_equal(store_open(home, STORE_WRITE, &store, &err), status);
     if (!strstr(err.text, words) || !strstr(err.text, home)) fail_msg("not \"%s\" in: %s", words, err.text);
     assert_null(store);
     assert_null(strchr(err.text, '\n'));
@@ -222,7 +222,7 @@ TEST_CASE(a_read_only_disk_is_named)
     bool remounted = mount("tmpfs", home, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m") == 0;
     struct err err = {0};
     struct store *store = NULL;
-    enum status status = remounted ? store_open(home, false, &store, &err) : STATUS_OK;
+    enum status status = remounted ? store_open(home, STORE_WRITE, &store, &err) : STATUS_OK;
     umount2(home, MNT_DETACH);
     assert_true(remounted);
     assert_int_equal(status, STATUS_IO);
@@ -287,7 +287,7 @@ TEST_CASE(a_locked_database_is_waited_for_then_named)
     struct err err = {0};
     struct store *store = NULL;
     store_fixture_home("locked", home, sizeof home);
-    assert_int_equal(store_open(home, false, &store, &err), STATUS_OK);
+    assert_int_equal(store_open(home, STORE_WRITE, &store, &err), STATUS_OK);
     store->busy_ms = 100;
     sqlite3_busy_timeout(store->db, 100);
     sqlite3 *db;

@@ -74,7 +74,7 @@ enum status background_watch(const char *command, char **argv, const struct run_
     if (*argv) return err_set(err, STATUS_USAGE, "more than %d arguments", LAUNCH_WORDS_MAX);
     arguments[count++] = LAUNCH_PROGRESS;
     arguments[count] = NULL;
-    enum status status = store_open(NULL, false, &store, err);
+    enum status status = store_open(NULL, STORE_WRITE, &store, err);
     interrupt_catch(); /* first: a Ctrl-C that ended only this process would leave the trainer behind */
     if (!status) status = launch_start(&launch, store_home(store), arguments, resumed, err);
     if (!status) status = wait_for_run(&launch, store, id, err);

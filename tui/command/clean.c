@@ -169,7 +169,7 @@ static enum status run(const void *options, const struct words *words, struct er
     if (!status && !file_exists(database))
         return err_set(err, STATUS_NOT_FOUND, "%s: there is no run database, so there are no runs to clean",
                        database);
-    if (!status) status = store_open(NULL, true, &c.cleaning.store, err);
+    if (!status) status = store_open(NULL, STORE_READ, &c.cleaning.store, err);
     if (status) return status;
     c.progress = progress_bar_init(&c.bar, stderr, (enum progress_style)c.options->progress);
     c.meter = (struct progress_meter){&c.progress, "reading checkpoints", 0, 0, 0};

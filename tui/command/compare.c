@@ -162,7 +162,7 @@ static enum status run(const void *options, const struct words *words, struct er
     size_t count = (size_t)words->count;
     struct run_info *found = NULL;
     if (o->json && o->markdown) return err_set(err, STATUS_USAGE, "--json and --markdown exclude each other");
-    enum status status = store_open(NULL, true, &store, err);
+    enum status status = store_open(NULL, STORE_READ, &store, err);
     if (!status) status = run_find_all(store, words->words, count, &arena, &found, err);
     if (!status)
         status = comparison_read(store,

@@ -61,7 +61,7 @@ static size_t newest_runs(struct arena *arena, struct run_info **runs)
 {
     struct store *store = NULL;
     size_t count = 0;
-    if (!store_open_untouched(&store, NULL)) run_list(store, arena, runs, &count, NULL);
+    if (!store_open(NULL, STORE_UNTOUCHED, &store, NULL)) run_list(store, arena, runs, &count, NULL);
     store_close(store);
     return count < RUNS_MAX ? count : RUNS_MAX;
 }

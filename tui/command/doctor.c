@@ -29,7 +29,7 @@ static void open_store(struct doctor *d)
 {
     struct err why = {0};
     if (!file_exists(d->database)) return;
-    if (store_open_untouched(&d->store, &why)) {
+    if (store_open(NULL, STORE_UNTOUCHED, &d->store, &why)) {
         d->store = NULL;
         doctor_report_error(d, PROBLEM, "", d->database, "", &why);
         return;
@@ -99,7 +99,7 @@ static enum status repair_records(struct doctor *d, const char *word, struct err
     size_t count = 0;
     int64_t waiting;
     bool found = false;
-    enum status status = store_open(NULL, false, &store, err);
+    enum status status = store_open(NULL, STORE_WRITE, &store, err);
     if (!status && !word) status = recovery_repair_all(store, &d->arena, &repairs, &count, err);
     if (!status && word && !(status = run_find(store, word, &run, err)))
         (void)recovery_look(store, run.id, &found, &waiting, NULL);

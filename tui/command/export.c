@@ -200,7 +200,7 @@ static enum status run(const void *options, const struct words *words, struct er
     if (why) return err_set(err, STATUS_USAGE, "%s", why);
     struct arena arena = {0};
     struct store *store = NULL;
-    enum status status = store_open(NULL, true, &store, err);
+    enum status status = store_open(NULL, STORE_READ, &store, err);
     if (!status) status = find_runs(store, words, &arena, &request, err);
     if (!status) status = export_all(store, &request, err);
     store_close(store);

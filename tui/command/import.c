@@ -79,7 +79,7 @@ static enum status run(const void *options, const struct words *words, struct er
                        "--store imports runs as they are called there: no FILE and no --name");
     if (!o->store && (o->filter || o->checkpoints >= 0))
         return err_set(err, STATUS_USAGE, "--filter and --checkpoints need --store FOLDER");
-    enum status status = store_open(NULL, false, &store, err);
+    enum status status = store_open(NULL, STORE_WRITE, &store, err);
     if (!status) status = o->store ? import_runs(store, o, err) : import_logs(store, words, o->name, err);
     store_close(store);
     return status;

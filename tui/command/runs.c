@@ -134,7 +134,7 @@ static enum status run(const void *options, const struct words *words, struct er
     if (!status) status = store_path(NULL, database, err);
     bool there = false;
     if (!status) status = file_look(database, &there, err);
-    if (there) status = store_open(NULL, true, &store, err); /* a list need not create one */
+    if (there) status = store_open(NULL, STORE_READ, &store, err); /* a list need not create one */
     if (!status) status = read_listing(&listing, store, o, err);
     if (!status && o->json)
         status = print_json(&listing, err);

@@ -468,7 +468,7 @@ static enum status run(const void *options, const struct words *words, struct er
     const struct options *o = options;
     struct store *store = NULL;
     if (o->layers && !o->profile) return err_set(err, STATUS_USAGE, "--layers needs --profile");
-    enum status status = store_open(NULL, true, &store, err);
+    enum status status = store_open(NULL, STORE_READ, &store, err);
     if (!status)
         status = o->profile ? show_profile(store, words->words[0], o, err)
                             : show_run(store, words->words[0], o, err);

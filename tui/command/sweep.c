@@ -228,7 +228,7 @@ static double estimate_seconds(const struct plan_of_sweep *p, char like[RUN_ID_M
     struct run_info wanted = {.parameters = found->parameters, .frozen_parameters = found->frozen_parameters};
     memcpy(wanted.device, found->device, sizeof found->device);
     memcpy(wanted.precision, found->precision, sizeof found->precision);
-    bool known = !store_open_untouched(&store, NULL) && run_find_alike(store, &wanted, &run);
+    bool known = !store_open(NULL, STORE_UNTOUCHED, &store, NULL) && run_find_alike(store, &wanted, &run);
     store_close(store);
     if (known) memcpy(like, run.id, sizeof run.id);
     return known ? count_work(p) / run.tokens_per_sec / (double)run.parameters : NAN;
@@ -350,7 +350,7 @@ static enum status show(const char *name, bool json, struct err *err)
     struct sweep sweep;
     struct store *store = NULL;
     enum status status = sweep_read(&sweep, name, err);
-    if (!status) status = store_open(NULL, true, &store, err);
+    if (!status) status = store_open(NULL, STORE_READ, &store, err);
     if (!status) status = look(&sweep, store, err);
     if (!status) status = print_results(&sweep, json, err);
     store_close(store);
@@ -392,7 +392,7 @@ static enum status carry_on(struct sweep *sweep, bool json, struct err *err)
     interrupt_catch_preemption();
     enum status status = sweep_lock(sweep, &lock, err);
     if (status) return status;
-    status = store_open(NULL, false, &store, err);
+    status = store_open(NULL, STORE_WRITE, &store, err);
     if (!status) status = sweep_train(sweep, store, err);
     if (!status && !interrupt_requested()) status = look(sweep, store, err);
     if (!status && !interrupt_requested()) status = print_results(sweep, json, err);

@@ -52,7 +52,7 @@ static enum status run_tag(const void *options, const struct words *words, struc
         status = err_set(err, STATUS_USAGE, "needs +TAG, -TAG, --note or --name");
     else if (o->name && count > 1)
         status = err_set(err, STATUS_USAGE, "--name is given to one run, not to %zu", count);
-    if (!status) status = store_open(NULL, false, &store, err);
+    if (!status) status = store_open(NULL, STORE_WRITE, &store, err);
     if (!status) status = run_find_all(store, names, count, &arena, &runs, err);
     for (size_t i = 0; !status && i < count; i++) status = annotate(store, &runs[i], o, tags, tag_count, err);
     store_close(store);

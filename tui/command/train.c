@@ -233,7 +233,7 @@ static enum status run_resume(const void *options, const struct words *words, st
 enum status train_find_named(const char *name, struct run_info *out, struct err *err)
 {
     struct store *store = NULL;
-    enum status status = store_open(NULL, true, &store, err);
+    enum status status = store_open(NULL, STORE_READ, &store, err);
     if (!status) status = run_find_named(store, name, out, err);
     store_close(store);
     return status;

@@ -91,7 +91,7 @@ void writing_record_measures(const char *folder, struct inference_record *record
     if (!record->new_tokens || !recorded_run_of(folder, id)) return;
     record->wall_time = clock_wall();
     record->checkpoint = strrchr(folder, '/') + 1;
-    enum status status = store_open(NULL, false, &store, &why);
+    enum status status = store_open(NULL, STORE_WRITE, &store, &why);
     if (!status) status = run_add_inference(store, id, record, &why);
     if (status) output_warn("the speed is not recorded: %s", why.text);
     store_close(store);

@@ -72,7 +72,7 @@ static void *body(void *argument)
     struct gauge *gauge = NULL;
     struct timespec next = clock_deadline(0);
     gauge_open(m->device.uuid, &gauge, NULL);
-    bool leave = is_left(m) || store_open(m->home, false, &store, NULL) != STATUS_OK;
+    bool leave = is_left(m) || store_open(m->home, STORE_WRITE, &store, NULL) != STATUS_OK;
     while (!leave) {
         next.tv_sec += SECONDS;
         leave = wait_until(m, &next);

@@ -98,7 +98,8 @@ static void record_loss(const char *run, const char *sentence)
     char path[PATH_MAX], folder[PATH_MAX];
     struct store *store = NULL;
     struct run_log log;
-    if (store_path(NULL, path, NULL) || !file_exists(path) || store_open(NULL, false, &store, NULL)) return;
+    if (store_path(NULL, path, NULL) || !file_exists(path) || store_open(NULL, STORE_WRITE, &store, NULL))
+        return;
     if (!run_record_loss(store, run, sentence, NULL)) {
         run_folder(store, run, folder, sizeof folder);
         run_log_open(&log, folder);

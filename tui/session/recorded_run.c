@@ -23,7 +23,7 @@ static enum status read_run(const char *word, struct store **store, struct recor
     char folder[PATH_MAX - 16], *stored = NULL;
     *out = (struct recorded_run){0};
     config_init(&out->config);
-    enum status status = store_open(NULL, true, store, err);
+    enum status status = store_open(NULL, STORE_READ, store, err);
     if (!status) status = run_find(*store, word, &out->info, err);
     if (status) return status;
     run_folder(*store, out->info.id, folder, sizeof folder);
@@ -53,7 +53,7 @@ static enum status adopt_folder(const char **word, char id[RUN_ID_MAX], struct e
                        *word, runs);
     snprintf(id, RUN_ID_MAX, "%s", name);
     *word = id;
-    status = store_open(NULL, false, &store, err);
+    status = store_open(NULL, STORE_WRITE, &store, err);
     if (!status && (status = recovery_repair(store, id, &done, err)) == STATUS_BUSY)
         status = STATUS_OK; /* a run that trains: the caller says so */
     else if (!status && done.cut)

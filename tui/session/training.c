@@ -42,7 +42,7 @@ static enum status open_session(struct training_session *s, const struct trainin
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
     signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is an error with a sentence, like a full disk */
     enum status status = file_anneal_home(s->home, sizeof s->home, err);
-    return status ? status : store_open(s->home, false, &s->store, err);
+    return status ? status : store_open(s->home, STORE_WRITE, &s->store, err);
 }
 
 /* Closes all parts that are open. */

@@ -40,7 +40,7 @@ static void end_run(const struct stage *s, const char *word)
     struct store *store;
     struct run_info run;
     struct err err = {0};
-    assert_int_equal(store_open(s->home, false, &store, &err), STATUS_OK);
+    assert_int_equal(store_open(s->home, STORE_WRITE, &store, &err), STATUS_OK);
     assert_int_equal(run_find(store, word, &run, &err), STATUS_OK);
     kill((pid_t)run.pid, SIGTERM);
     for (int i = 0; i < 60000 && run_is_alive(store, run.id); i++) usleep(1000);

@@ -61,7 +61,7 @@ static void stop_newest(const struct small *s)
     struct run_info run;
     char path[64], process[32] = "";
     struct err err = {0};
-    assert_int_equal(store_open(s->stage.home, false, &store, &err), STATUS_OK);
+    assert_int_equal(store_open(s->stage.home, STORE_WRITE, &store, &err), STATUS_OK);
     assert_int_equal(run_find(store, "latest", &run, &err), STATUS_OK);
     snprintf(path, sizeof path, "/proc/%d/comm", (int)run.pid);
     FILE *file = fopen(path, "r");

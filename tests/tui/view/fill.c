@@ -89,7 +89,7 @@ void fill_run(const char *home, const struct fill *fill, struct fill_run *out)
     memset(out, 0, sizeof *out);
     out->best = INFINITY;
     out->best_step = -1;
-    must(store_open(home, false, &store, &err), &err);
+    must(store_open(home, STORE_WRITE, &store, &err), &err);
     struct run_new new = {
         .name = fill->name,
         .device = "cpu",

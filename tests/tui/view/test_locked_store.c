@@ -65,7 +65,7 @@ TEST_CASE(what_waits_is_for_the_run_that_it_was_asked_for)
     struct err err = {0};
     struct store *other;
     fill_thirty("locked-order", home, sizeof home);
-    assert_int_equal(store_open(home, false, &other, &err), STATUS_OK);
+    assert_int_equal(store_open(home, STORE_WRITE, &other, &err), STATUS_OK);
     struct workbench *workbench = headless_open(home, NULL);
     assert_int_equal(store_begin(other, &err), STATUS_OK);
     headless_type(workbench, "Ajjj");

@@ -118,7 +118,7 @@ TEST_CASE(train_with_watch_arrives_at_its_run)
     assert_int_equal(pty_wait_exit(pty), 0);
     pty_wait_text(pty, "1 run continues training");
     pty_close(pty);
-    assert_int_equal(store_open(stage.home, false, &store, &err), STATUS_OK);
+    assert_int_equal(store_open(stage.home, STORE_WRITE, &store, &err), STATUS_OK);
     struct run_info run = wait_for_training(store, 1);
     assert_int_equal(end_training(store, &run).status, RUN_STOPPED);
     store_close(store);
@@ -164,7 +164,7 @@ TEST_CASE(a_run_started_from_the_form_outlives_the_workbench)
     pty_send(pty, "q");
     assert_int_equal(pty_wait_exit(pty), 0);
     pty_close(pty);
-    assert_int_equal(store_open(home, false, &store, &err), STATUS_OK);
+    assert_int_equal(store_open(home, STORE_WRITE, &store, &err), STATUS_OK);
     run = wait_for_training(store, 1);
     run = wait_for_training(store, run.steps + 2); /* it still trains, with nobody watching */
     assert_int_equal(run.status, RUN_RUNNING);
