@@ -429,11 +429,8 @@ static enum status read_memory(struct workbench *workbench, struct memory_state 
     next.read_at = workbench->uptime;
     enum status status = run_get(workbench->store, state->run.id, &next.run, err);
     if (!status) status = memory_usage_read(workbench->store, next.run.id, &next.arena, &next.usage, err);
-    if (status) {
-        arena_release(&next.arena);
-        return status;
-    }
-    arena_release(&state->arena);
+    arena_release(status ? &next.arena : &state->arena);
+    if (status) return status;
     *state = next;
     workbench_did(workbench, read_history(workbench->store, state, &workbench->err));
     workbench_did(workbench, read_holders(workbench->store, state, &workbench->err));

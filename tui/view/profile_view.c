@@ -317,13 +317,9 @@ static enum status read_profile(struct workbench *workbench, struct profile_stat
     enum status status = profile_read(workbench->store, state->run.id, !state->together, &next, err);
     if (!status) status = profile_read_first(workbench->store, state->run.id, !state->together, &next, err);
     if (!status) status = profile_tree_arrange(&state->tree, &next, err);
-    if (status) {
-        profile_release(&next);
-        return status;
-    }
-    profile_release(&state->profile);
-    state->profile = next;
-    return STATUS_OK;
+    profile_release(status ? &next : &state->profile);
+    if (!status) state->profile = next;
+    return status;
 }
 
 static void profile_close(void *opaque)

@@ -176,13 +176,9 @@ static enum status load(struct workbench *workbench, struct sweep_state *state, 
             next.keys[next.key_count++] = row->name;
     }
     if (!status && !place_all(&next)) status = err_no_memory(err, "the runs of a sweep");
-    if (status) {
-        comparison_release(&next.comparison);
-        arena_release(&next.arena);
-        return status;
-    }
-    comparison_release(&state->comparison);
-    arena_release(&state->arena);
+    comparison_release(status ? &next.comparison : &state->comparison);
+    arena_release(status ? &next.arena : &state->arena);
+    if (status) return status;
     *state = next;
     list_set_count(&state->list, n);
     return STATUS_OK;
