@@ -63,11 +63,6 @@ static enum status find_documents(const struct corpus *corpus, uint32_t end, str
                    corpus->files->path, end);
 }
 
-static bool is_held(uint64_t i, uint64_t count, enum val_split val_split, double fraction)
-{
-    return fraction > 0 && split_holds_out(i, count, val_split, fraction);
-}
-
 /* ---- dividing them ---- */
 
 static uint64_t pieces_of(const struct document *document, int T)
@@ -92,7 +87,8 @@ static enum status take(struct document_rows *rows, const struct documents *d, c
 {
     uint64_t pieces = 0;
     for (size_t i = 0; i < d->count; i++)
-        if (is_held(i, d->count, val_split, fraction) == held) pieces += pieces_of(&d->list[i], rows->T);
+        if (split_holds_out(i, d->count, val_split, fraction) == held)
+            pieces += pieces_of(&d->list[i], rows->T);
     if (!d->count)
         return err_set(err, STATUS_USAGE, "%.200s: no document in it has two tokens (give more text)",
                        corpus->files->path);
@@ -108,7 +104,7 @@ static enum status take(struct document_rows *rows, const struct documents *d, c
     rows->lengths = malloc(pieces * sizeof *rows->lengths);
     if (!rows->first || !rows->lengths) return err_no_memory(err, "%" PRIu64 " documents", pieces);
     for (size_t i = 0; i < d->count; i++)
-        if (is_held(i, d->count, val_split, fraction) == held) add_pieces(rows, &d->list[i]);
+        if (split_holds_out(i, d->count, val_split, fraction) == held) add_pieces(rows, &d->list[i]);
     return packing_open(rows->lengths, rows->count, rows->T, seed, shuffle, &rows->packing, err);
 }
 
