@@ -14,19 +14,7 @@
 #include <immintrin.h>
 #endif
 
-static inline uint32_t simd_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float simd_float(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+#include "core/base/half.h"
 
 /* ---- vectors ---- */
 
@@ -118,7 +106,8 @@ static inline simd_vector simd_load_bf16(const uint16_t *x)
  * 0. */
 static inline uint16_t simd_to_bf16(float x)
 {
-    uint32_t bits = simd_bits(x), nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+    uint32_t bits = float_bits(x), nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16,
+             nan = bits >> 16 | 0x40;
     if ((bits & 0x7f800000) == 0) nearest = bits >> 16 & 0x8000;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : nearest);
 }
@@ -140,7 +129,7 @@ static inline void simd_store_bf16(uint16_t *x, simd_vector value)
 
 static inline float simd_from_bf16(uint16_t x)
 {
-    return simd_float((uint32_t)x << 16);
+    return float_of_bf16(x);
 }
 
 /* out (n) = x (n), bf16 */
