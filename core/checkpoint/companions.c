@@ -10,9 +10,9 @@
 #include "core/model/generation_config.h"
 #include "datasets/json_file.h"
 
-const char *const companion_names[COMPANIONS] = {"generation_config.json", "tokenizer_config.json",
-                                                 "special_tokens_map.json", "chat_template.jinja",
-                                                 "tokenizer.json"};
+static const char *const companion_names[COMPANIONS] = {"generation_config.json", "tokenizer_config.json",
+                                                        "special_tokens_map.json", "chat_template.jinja",
+                                                        "tokenizer.json"};
 
 /* Whether the folder's tokenizer.json defines the same tokens. One that cannot be read does not. */
 static bool same_tokenizer(const char *path, const struct tokenizer *tokenizer)

@@ -22,7 +22,6 @@ enum companion {
     COMPANION_TOKENIZER, /* only where the tokenizer in use is not known */
     COMPANIONS
 };
-extern const char *const companion_names[COMPANIONS]; /* "generation_config.json", … */
 
 struct companions {
     struct companion_file {
