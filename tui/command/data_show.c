@@ -34,6 +34,8 @@ struct row {
     struct split split, held;                     /* of text */
     struct example_rows examples, none;           /* of conversations */
     struct document_rows documents, no_documents; /* of text that is packed */
+    struct batch_source source;                   /* of one of these */
+    bool alone;                                   /* a row is one conversation */
     uint64_t rows;
     int T;
     int32_t *memory, *inputs, *targets, *positions;
@@ -76,21 +78,22 @@ static enum status open_rows(struct row *r, struct err *err)
     if (r->corpus.runs) {
         status = example_rows_open(&r->corpus, c->data.val_split, held, r->T, seed, shuffle,
                                    c->data.too_long == TOO_LONG_REFUSE, &r->examples, &r->none, err);
-        r->rows = training ? r->examples.packing.rows : r->examples.count;
-        return status;
-    }
-    if (c->data.documents == DOCUMENTS_PACKED) {
+        if (!status) r->source = example_rows_source(&r->examples);
+    } else if (c->data.documents == DOCUMENTS_PACKED) {
         uint32_t end;
         status = documents_end(&r->corpus, c->data.end_token, &end, err);
         if (!status)
             status = document_rows_open(&r->corpus, end, c->data.val_split, held, r->T, seed, shuffle,
                                         c->data.padding, &r->documents, &r->no_documents, err);
-        r->rows = r->documents.packing.rows;
-        return status;
+        if (!status) r->source = document_rows_source(&r->documents);
+    } else {
+        status =
+            split_corpus(&r->corpus, c->data.val_split, held, r->T, seed, shuffle, &r->split, &r->held, err);
+        r->split.padding = c->data.padding;
+        if (!status) r->source = split_source(&r->split);
     }
-    status = split_corpus(&r->corpus, c->data.val_split, held, r->T, seed, shuffle, &r->split, &r->held, err);
-    r->split.padding = c->data.padding;
-    r->rows = r->split.sequences;
+    r->alone = r->corpus.runs && !training;
+    r->rows = r->alone ? r->examples.count : r->source.rows;
     return status;
 }
 
@@ -104,17 +107,12 @@ static enum status fill(struct row *r, struct err *err)
     r->memory = calloc(3 * T, sizeof *r->memory);
     if (!r->memory) return err_no_memory(err, "a row of %d tokens", r->T);
     r->inputs = r->memory, r->targets = r->inputs + T, r->positions = r->targets + T;
-    if (r->documents.count) {
-        struct batch_source rows = document_rows_source(&r->documents);
-        rows.fill(rows.context, number, 1, r->inputs, r->targets, r->positions);
-    } else if (!r->corpus.runs) {
-        split_batch(&r->split, number, 1, r->inputs, r->targets);
-        for (size_t t = 0; t < T; t++) r->positions[t] = (int32_t)t;
-    } else if (r->options->training) {
-        example_rows_fill(&r->examples, number, 1, r->inputs, r->targets, r->positions);
-    } else {
+    for (size_t t = 0; t < T; t++) r->positions[t] = (int32_t)t; /* of a row that is one sequence */
+    if (r->alone)
         example_rows_single(&r->examples, number, r->inputs, r->targets, r->positions);
-    }
+    else
+        r->source.fill(r->source.context, number, 1, r->inputs, r->targets,
+                       r->source.packed ? r->positions : NULL);
     return STATUS_OK;
 }
 
@@ -129,7 +127,7 @@ struct place {
 /* Whether the sequence that begins at t is the empty rest of a packed row. */
 static bool is_rest(const struct row *r, int t)
 {
-    if (!r->corpus.runs && !r->documents.count) return false;
+    if (!r->source.packed) return false;
     for (int u = t; u < r->T; u++)
         if (r->targets[u] != LABEL_IGNORED || r->inputs[u] != 0 || r->positions[u] != u - t) return false;
     return true;

@@ -25,6 +25,7 @@ struct reading {
     struct corpus corpus;
     struct split split, none;
     struct example_rows rows, no_rows; /* of conversations, in place of the splits */
+    struct batch_source source;        /* of one of these */
     int B, T;
     uint64_t tail; /* tokens at the ends of files, too few for a sequence: never predicted */
     int32_t *inputs, *targets, *positions; /* (B,T); positions of conversations alone */
@@ -146,7 +147,8 @@ static enum status open_reading(struct evaluation *e, void *state, struct err *e
     if ((status = cut_sequences(e, r, err))) return status;
     r->split.padding = o->padding;
     r->B = r->T < BATCH_TOKENS ? BATCH_TOKENS / r->T : 1;
-    e->total = o->conversations ? r->rows.packing.rows : r->split.sequences;
+    r->source = o->conversations ? example_rows_source(&r->rows) : split_source(&r->split);
+    e->total = r->source.rows;
     if ((uint64_t)r->B > e->total) r->B = (int)e->total;
     if (o->batches && (uint64_t)o->batches * (uint64_t)r->B < e->total)
         e->total = (uint64_t)o->batches * (uint64_t)r->B;
@@ -182,13 +184,10 @@ static enum status read_on(struct evaluation *e, void *state, char *suffix, stru
     struct reading *r = state;
     struct network *net = &e->loaded.network;
     int b = e->total - e->done < (uint64_t)r->B ? (int)(e->total - e->done) : r->B;
-    struct batch_view batch = {.inputs = r->inputs, .labels = r->targets, .B = b, .T = r->T};
-    if (e->options->conversations) {
-        example_rows_fill(&r->rows, e->done, b, r->inputs, r->targets, r->positions);
-        batch.positions = r->positions;
-    } else {
-        split_batch(&r->split, e->done, b, r->inputs, r->targets);
-    }
+    int32_t *positions = r->source.packed ? r->positions : NULL;
+    struct batch_view batch = {
+        .inputs = r->inputs, .labels = r->targets, .positions = positions, .B = b, .T = r->T};
+    r->source.fill(r->source.context, e->done, b, r->inputs, r->targets, positions);
     network_forward(net, batch);
     double nats = network_loss(net, batch);
     enum status status = net->backend->stream_wait(net->stream, err);
