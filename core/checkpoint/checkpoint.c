@@ -336,11 +336,10 @@ void checkpoint_set_suspect_aside(const char *parent, int64_t step)
 
 void checkpoint_list(const char *parent, char *buf, size_t size)
 {
-    size_t count, used = 0;
+    size_t count;
     int64_t *steps = checkpoint_steps(parent, &count);
-    snprintf(buf, size, "none");
-    for (size_t i = count; i-- > 0 && used < size;)
-        used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, used ? ", " : "", steps[i]);
+    snprintf(buf, size, "%s", count ? "" : "none");
+    for (size_t i = count; i-- > 0;) text_add(buf, size, ", ", "%" PRId64, steps[i]);
     free(steps);
 }
 

@@ -163,13 +163,10 @@ size_t allocator_trim(struct allocator *a)
 /* "weights 8.0 KiB, moments 16.0 KiB": the live memory per tag, cut to `size`. */
 static const char *list_live(const struct allocator *a, char *buf, size_t size)
 {
-    size_t used = 0;
-    snprintf(buf, size, "nothing");
-    for (int i = 0; i < a->tag_count && used < size; i++)
-        if (a->tags[i].live)
-            used += (size_t)snprintf(buf + used, size - used, "%s%s %s", used ? ", " : "", a->tags[i].tag,
-                                     TEXT_BYTES(a->tags[i].live));
-    return buf;
+    *buf = '\0';
+    for (int i = 0; i < a->tag_count; i++)
+        if (a->tags[i].live) text_add(buf, size, ", ", "%s %s", a->tags[i].tag, TEXT_BYTES(a->tags[i].live));
+    return *buf ? buf : "nothing";
 }
 
 static enum status no_room(struct allocator *a, const char *tag, size_t bytes, struct err *err)

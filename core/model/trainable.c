@@ -129,7 +129,6 @@ static enum status list_layers(const struct adapter_config *a, int layers, unsig
                                size_t size, struct err *err)
 {
     bool all = true;
-    size_t used = 0;
     *targets = 0;
     *buf = '\0';
     for (int l = 0; l < layers; l++) {
@@ -141,7 +140,7 @@ static enum status list_layers(const struct adapter_config *a, int layers, unsig
                            "which can be used and merged, but not trained on",
                            l);
         *targets = a->targets[l];
-        if (used < size) used += (size_t)snprintf(buf + used, size - used, "%s%d", used ? "," : "", l);
+        text_add(buf, size, ",", "%d", l);
     }
     if (all) *buf = '\0';
     return STATUS_OK;

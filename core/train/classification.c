@@ -106,7 +106,7 @@ static enum status settle_metric(struct classification *m, struct err *err)
     static const char *const scores[] = {[F1] = "f1.", [PRECISION] = "precision.", [RECALL] = "recall."};
     const char *metric = m->base.config->eval.metric;
     char name[CONFIG_TEXT_MAX], known[160] = "";
-    size_t prefix = 0, used = 0;
+    size_t prefix = 0;
     m->followed = -1;
     for (int i = F1; i <= RECALL && !prefix; i++)
         if (strncmp(metric, scores[i], strlen(scores[i])) == 0) {
@@ -116,8 +116,7 @@ static enum status settle_metric(struct classification *m, struct err *err)
     for (int k = 0; prefix && k < m->classes; k++) {
         text_plain_name(m->names[k], strlen(m->names[k]), name, sizeof name);
         if (m->followed < 0 && strcmp(metric + prefix, name) == 0) m->followed = k;
-        if (used < sizeof known)
-            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", name);
+        text_add(known, sizeof known, ", ", "%s", name);
     }
     if (!prefix || m->followed >= 0) return STATUS_OK;
     return err_set(err, STATUS_USAGE, "eval.metric = %.100s: there is no label \"%.60s\", only %s", metric,

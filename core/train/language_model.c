@@ -338,16 +338,13 @@ static void note_examples(const struct language_model *m, char *buf, size_t size
 {
     const struct example_rows *train = &m->examples[TASK_TRAINING], *held = &m->examples[TASK_VALIDATION];
     uint64_t cut = train->cut + held->cut, empty = train->empty + held->empty;
-    int used =
-        snprintf(buf, size, "%" PRIu64 " conversations in %" PRIu64 " rows, %" PRIu64 " to validate on",
-                 train->count, train->packing.rows, held->count);
-    if (cut && used > 0 && (size_t)used < size)
-        used +=
-            snprintf(buf + used, size - (size_t)used, "; %" PRIu64 " longer than train.seq_len = %d %s cut",
-                     cut, train->T, cut == 1 ? "is" : "are");
-    if (empty && used > 0 && (size_t)used < size)
-        snprintf(buf + used, size - (size_t)used,
-                 "; %" PRIu64 " %s left out, as no answer begins within that", empty,
+    snprintf(buf, size, "%" PRIu64 " conversations in %" PRIu64 " rows, %" PRIu64 " to validate on",
+             train->count, train->packing.rows, held->count);
+    if (cut)
+        text_add(buf, size, "; ", "%" PRIu64 " longer than train.seq_len = %d %s cut", cut, train->T,
+                 cut == 1 ? "is" : "are");
+    if (empty)
+        text_add(buf, size, "; ", "%" PRIu64 " %s left out, as no answer begins within that", empty,
                  empty == 1 ? "is" : "are");
 }
 
@@ -362,17 +359,15 @@ static void note_documents(const struct part parts[2], char *buf, size_t size)
 }
 
 /* "a mixture: 70 % books (1200 sequences, 0.5 times), 30 % code (80 sequences, 3.2 times)" */
-static void note_mixture(const struct part *train, const struct config *c, const char *before, char *buf,
-                         size_t size)
+static void note_mixture(const struct part *train, const struct config *c, char *buf, size_t size)
 {
     double rows = (double)c->train.batch_size * config_micro_batches_sum(c, c->train.total_steps);
-    size_t used = (size_t)snprintf(buf, size, "%sa mixture:", before);
-    for (int i = 0; i < train->count && used < size; i++) {
+    text_add(buf, size, "; ", "a mixture:");
+    for (int i = 0; i < train->count; i++) {
         double share = (double)train->mixture.quotas[i] / MIXTURE_PERIOD;
         uint64_t own = train->mixture.sources[i].rows;
-        used += (size_t)snprintf(
-            buf + used, size - used, "%s %.4g %% %s (%" PRIu64 " sequence%s, %.3g times)", i ? "," : "",
-            100 * share, train->of[i].name, own, text_plural((int64_t)own), share * rows / (double)own);
+        text_add(buf, size, i ? "," : "", " %.4g %% %s (%" PRIu64 " sequence%s, %.3g times)", 100 * share,
+                 train->of[i].name, own, text_plural((int64_t)own), share * rows / (double)own);
     }
 }
 
@@ -387,8 +382,7 @@ static void lm_note(const struct task_data *data, char *buf, size_t size)
     }
     const struct part *parts = ((const struct language_model *)data)->parts;
     if (data->config->data.documents == DOCUMENTS_PACKED) note_documents(parts, buf, size);
-    size_t used = strlen(buf);
-    if (parts->of) note_mixture(parts, data->config, used ? "; " : "", buf + used, size - used);
+    if (parts->of) note_mixture(parts, data->config, buf, size);
     if (*buf) return;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (text_ends_with(train, endings[i]))

@@ -183,15 +183,12 @@ enum status trainer_check_metric(struct trainer *t, struct err *err)
     struct measures measures = t->task->measure(t->data), averages = measures;
     add_averages(t, &measures, &averages);
     char names[200] = "";
-    size_t used = 0;
     for (int i = 0; i < t->tasks.count && measures.count + 2 <= MEASURES_MAX; i++) {
         measures.of[measures.count++].name = t->tasks.of[i].accuracy;
         measures.of[measures.count++].name = t->tasks.of[i].accuracy_per_byte;
     }
     if (find_measure(&measures, trainer_metric(t))) return STATUS_OK;
-    for (int i = 0; i < measures.count && used < sizeof names; i++)
-        used +=
-            (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", measures.of[i].name);
+    for (int i = 0; i < measures.count; i++) text_add(names, sizeof names, ", ", "%s", measures.of[i].name);
     return err_set(err, STATUS_USAGE, "eval.metric = %.60s: an evaluation measures %s",
                    t->setup.config->eval.metric, names);
 }

@@ -17,6 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "core/base/thread.h"
 #include "kernels/device/nvml.h"
 
@@ -214,15 +215,14 @@ static const struct {
 /* Unknown bits of a newer driver are reported, too, without a name. */
 static void name_reasons(unsigned long long bits, char *out, size_t size)
 {
-    size_t used = 0;
     bits &= ~NVML_REASON_IDLE;
     out[0] = '\0';
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
         if (!(bits & reasons[i].bit)) continue;
-        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", reasons[i].name);
+        text_add(out, size, ", ", "%s", reasons[i].name);
         bits &= ~reasons[i].bit;
     }
-    if (bits) snprintf(out + used, size - used, "%sother", used ? ", " : "");
+    if (bits) text_add(out, size, ", ", "other");
 }
 
 static void read_gpu(struct gauge *g, struct gpu_record *out)
