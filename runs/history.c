@@ -1,9 +1,12 @@
 /* See history.h. */
 #include "runs/history.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runs/table.h"
 
@@ -114,6 +117,17 @@ enum status run_lists_checkpoint(struct store *store, const char *run_id, int64_
         store, listed, 0, err,
         "select count(*) from checkpoints where run_id = ?1 and step = ?2 and kind <> 'deleted'", "si",
         run_id, step);
+}
+
+bool run_has_checkpoint(struct store *store, const char *run_id, const struct checkpoint_record *checkpoint)
+{
+    char folder[PATH_MAX], expected[64], path[PATH_MAX + 80];
+    struct stat found;
+    snprintf(expected, sizeof expected, "checkpoints/step-%" PRId64, checkpoint->step);
+    if (!checkpoint->path || strcmp(checkpoint->path, expected) != 0) return false;
+    run_folder(store, run_id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/%s", folder, expected);
+    return !lstat(path, &found) && S_ISDIR(found.st_mode);
 }
 
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -76,18 +75,11 @@ static const struct saved *find_saved(const struct checkpoints_state *state, int
     return NULL;
 }
 
-/* Adds the checkpoint if its folder is there. The path in the store is only believed where it is the one that
- * trainers write. */
+/* Adds the checkpoint if its folder is there. */
 static void add_saved(const struct checkpoints_state *old, struct checkpoints_state *state,
                       const struct run_history *history, const struct checkpoint_record *record)
 {
-    char folder[PATH_MAX], expected[64], path[PATH_MAX + 80];
-    struct stat found;
-    snprintf(expected, sizeof expected, "checkpoints/step-%" PRId64, record->step);
-    run_folder(state->workbench->store, state->run.id, folder, sizeof folder);
-    snprintf(path, sizeof path, "%s/%s", folder, expected);
-    if (!record->path || strcmp(record->path, expected) != 0) return;
-    if (lstat(path, &found) || !S_ISDIR(found.st_mode)) return;
+    if (!run_has_checkpoint(state->workbench->store, state->run.id, record)) return;
     const struct saved *before = find_saved(old, record->step);
     struct saved *saved = &state->saved[state->count++];
     *saved = (struct saved){.step = record->step,
@@ -186,9 +178,7 @@ static void draw_cell(const void *view, size_t row, int column, struct pen pen)
     snprintf(step, sizeof step, "%" PRId64, saved->step);
     const char *text[COLUMNS] = {[MARKS] = "",
                                  [STEP] = step,
-                                 [KIND] = saved->best                        ? "best"
-                                          : strcmp(saved->kind, "best") == 0 ? "was best"
-                                                                             : saved->kind,
+                                 [KIND] = label_checkpoint(saved->kind, saved->best),
                                  [LOSS] = isnan(saved->loss) ? "" : AXIS_TEXT(saved->loss),
                                  [VAL_LOSS] = isnan(saved->val_loss) ? "" : AXIS_TEXT(saved->val_loss),
                                  [SIZE] = TEXT_BYTES(saved->bytes),

@@ -68,6 +68,12 @@ char *label_device(const struct gpu_record *sample, char *buf, size_t size)
     return buf;
 }
 
+const char *label_checkpoint(const char *kind, bool best)
+{
+    if (best) return "best";
+    return !kind ? "" : strcmp(kind, "best") == 0 ? "was best" : kind;
+}
+
 char *label_age(double since, double now, char *buf, size_t size)
 {
     static const struct {

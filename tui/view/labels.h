@@ -30,6 +30,9 @@ char *label_device(const struct gpu_record *sample, char *buf, size_t size);
  * Returns buf. */
 char *label_parameters(const struct run_info *run, char *buf, size_t size);
 
+/* The kind of a checkpoint (NULL: unknown), or "best" or "was best". */
+const char *label_checkpoint(const char *kind, bool best);
+
 /* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */
 char *label_age(double since, double now, char *buf, size_t size);
 /* label_age into an array of the enclosing block: for an argument of printf. */

@@ -8,6 +8,16 @@
 
 enum { ROWS = 64 /* in each list; no screen has columns for a confusion matrix of more classes */ };
 
+/* Users look for what they can load: of most runs the trainer has removed nearly all that it wrote. */
+static void drop_removed_checkpoints(struct store *store, const char *id, struct run_history *history)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < history->checkpoint_count; i++)
+        if (run_has_checkpoint(store, id, &history->checkpoints[i]))
+            history->checkpoints[n++] = history->checkpoints[i];
+    history->checkpoint_count = n;
+}
+
 static enum status read_rows(struct run_model *model, struct store *store, struct err *err)
 {
     struct run_model next = *model; /* keep the old rows until all new ones are read */
@@ -19,6 +29,8 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     if (status == STATUS_NOT_FOUND) status = STATUS_OK;
     struct run_history *history = &next.history;
     if (!status) status = run_history_read(store, id, ROWS, arena, history, err);
+    next.listed_checkpoints = status ? 0 : history->checkpoint_count;
+    if (!status) drop_removed_checkpoints(store, id, history);
     if (!status) status = memory_usage_read(store, id, arena, &next.memory, err);
     next.mark_count = 0;
     next.marks =

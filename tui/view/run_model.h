@@ -36,9 +36,10 @@ struct run_model {
 
     struct arena arena; /* holds the rows below; replaced with them */
     bool has_last;
-    struct step_record last; /* the newest step */
-    struct run_history history;
-    struct chart_mark *marks; /* orders that took effect, warnings and errors */
+    struct step_record last;    /* the newest step */
+    struct run_history history; /* of the checkpoints only those whose folders are there */
+    size_t listed_checkpoints;  /* with the others */
+    struct chart_mark *marks;   /* orders that took effect, warnings and errors */
     size_t mark_count;
     struct memory_usage memory;
     char *config; /* INI text; NULL when there is none */

@@ -79,10 +79,12 @@ static void draw_story(struct pen *pen, const struct run_model *model)
     if (run->message[0])
         pen_print(pen, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, "%s%s", run->message,
                   run->status == RUN_STOPPED ? "; r resumes it" : "");
+    else if (run->status == RUN_CRASHED && model->listed_checkpoints && !model->history.checkpoint_count)
+        pen_print(pen, STYLE_BAD, ATTR_BOLD,
+                  "its trainer died and its checkpoints are gone; b starts it anew");
     else if (run->status == RUN_CRASHED)
         pen_print(pen, STYLE_BAD, ATTR_BOLD, "its trainer died; r resumes it from the %s",
-                  model->history.checkpoint_count ? "last checkpoint"
-                                                  : "beginning: it has no checkpoint yet");
+                  model->listed_checkpoints ? "last checkpoint" : "beginning: it has no checkpoint yet");
     else if (now && now->verdict == VERDICT_STOP)
         pen_print(pen, STYLE_ACCENT, 0,
                   "stopped early: %" PRId64 " evaluation%s did not improve on %s @%" PRId64,
@@ -296,13 +298,11 @@ static void draw_evals(struct grid *grid, struct rect *area, const struct run_mo
 static void draw_checkpoints(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
     size_t shown = begin_list(grid, area, "checkpoints", NULL, model->history.checkpoint_count, rows);
-    bool beaten = false; /* newest first: only the first record that was the best still is */
     for (size_t i = 0; i < shown; i++) {
         const struct checkpoint_record *checkpoint = &model->history.checkpoints[i];
-        bool best = strcmp(checkpoint->kind, "best") == 0;
+        bool best = checkpoint->step == model->info.best_step;
         grid_line(grid, area, STYLE_TEXT, 0, "%9" PRId64 "  %-9s  %10s", checkpoint->step,
-                  best && beaten ? "was best" : checkpoint->kind, TEXT_BYTES(checkpoint->bytes));
-        beaten = beaten || best;
+                  label_checkpoint(checkpoint->kind, best), TEXT_BYTES(checkpoint->bytes));
     }
 }
 

@@ -1,9 +1,12 @@
 /* See fill.h. */
 #include "tests/tui/view/fill.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/philox.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
@@ -82,6 +85,14 @@ void fill_steps(struct fill_run *run, const struct fill *fill, int64_t from, int
     write_range(run, fill, from, to);
 }
 
+void fill_checkpoint(const char *home, const char *run_id, int64_t step)
+{
+    char path[1200];
+    struct err err = {0};
+    snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-%" PRId64, home, run_id, step);
+    must(file_make_folders(path, &err), &err);
+}
+
 void fill_run(const char *home, const struct fill *fill, struct fill_run *out)
 {
     struct err err = {0};
@@ -118,8 +129,10 @@ void fill_run(const char *home, const struct fill *fill, struct fill_run *out)
             "and went "
             "forth \xC3\xA0 la ville \xE2\x80\x94 and there was none that answered."};
         writer_sample(out->writer, &sample);
-        struct checkpoint_record checkpoint = {fill->steps - 1, clock_wall(), "step-last", "periodic",
-                                               43254784};
+        fill_checkpoint(home, out->id, fill->steps - 1);
+        char path[64];
+        snprintf(path, sizeof path, "checkpoints/step-%" PRId64, fill->steps - 1);
+        struct checkpoint_record checkpoint = {fill->steps - 1, clock_wall(), path, "periodic", 43254784};
         writer_checkpoint(out->writer, &checkpoint);
         struct event_record spike = {fill->spike_step, clock_wall(), "warning", "the loss rose", false};
         if (fill->spike_step >= 0) writer_event(out->writer, &spike);

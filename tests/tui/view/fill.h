@@ -29,6 +29,8 @@ struct fill_run {
 
 /* Fails the test on any error. */
 void fill_run(const char *home, const struct fill *fill, struct fill_run *out);
+/* Makes the empty folder of a checkpoint, as if there were one. */
+void fill_checkpoint(const char *home, const char *run_id, int64_t step);
 /* Appends steps [from, to) and waits until they are committed. */
 void fill_steps(struct fill_run *run, const struct fill *fill, int64_t from, int64_t to);
 void fill_end(struct fill_run *run, enum run_status status, const char *message);

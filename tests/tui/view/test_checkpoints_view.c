@@ -325,7 +325,7 @@ TEST_CASE(checkpoints_of_a_run_that_trains_stay)
     headless_type(workbench, "CD");
     headless_expect(workbench, 80, 24, 80, "mortal is training: stop it before deleting");
     assert_int_equal(run_delete_checkpoint(quiet->store, run.id, 3, &err), STATUS_BUSY);
-    workbench_mouse(workbench, K_CLICK, &(struct pointer){5, 5, 0}); /* the second row */
+    workbench_mouse(workbench, K_CLICK, &(struct pointer){5, 6, 0}); /* the third row */
     headless_type(workbench, "W");
     headless_expect(workbench, 120, 40, 44, "checkpoint 2");
     headless_close(workbench);

@@ -8,6 +8,7 @@
 
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
 
 static const double now = 1e9 + 2000;
@@ -26,6 +27,7 @@ static int make_store(void **state)
     store_fixture_sql(home, sql);
     store_fixture_sql(home, "delete from runs where name = 'made'");
     free(sql);
+    for (int i = 0; i < 3; i++) fill_checkpoint(home, "20010909-014640-golden", (int[]){150, 250, 300}[i]);
     return 0;
 }
 

@@ -377,6 +377,9 @@ TEST(an_end_has_its_sentence)
         {"update runs set status = 'crashed'", "its trainer died; r resumes it from the last checkpoint"},
         {"delete from checkpoints",
          "its trainer died; r resumes it from the beginning: it has no checkpoint yet"},
+        {"insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes)"
+         " select id, 1, 100, 1e9, 'checkpoints/step-100', 'last', 1 from runs",
+         "its trainer died and its checkpoints are gone; b starts it anew"},
         {"update runs set status = 'stopped', message = 'stopped by a signal'",
          "stopped by a signal; r resumes it"},
         {"update runs set status = 'failed', message = 'the disk is full'", "the disk is full"},
@@ -419,19 +422,23 @@ TEST(before_the_first_step_has_ended_it_says_what_is_done)
 
 TEST(the_side_panel_lists_what_was_recorded)
 {
-    store_fixture_sql(home,
-                      "update runs set frozen_parameters = 813696; delete from checkpoints;"
-                      "insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes)"
-                      " select id, 1, 100, 1e9, 'a', 'best', 1048576 from runs union all"
-                      " select id, 1, 200, 1e9, 'b', 'best', 2097152 from runs union all"
-                      " select id, 1, 300, 1e9, 'c', 'periodic', 3145728 from runs;"
-                      "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result)"
-                      " select id, 1e9, 'pause', null, 'workbench', 33, 'paused' from runs union all"
-                      " select id, 2e9, 'stop', null, 'workbench', null, null from runs");
+    store_fixture_sql(
+        home, "update runs set frozen_parameters = 813696; delete from checkpoints;"
+              "insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes)"
+              " select id, 1, 100, 1e9, 'checkpoints/step-100', 'best', 1048576 from runs union all"
+              " select id, 1, 200, 1e9, 'checkpoints/step-200', 'periodic', 2097152 from runs union all"
+              " select id, 1, 300, 1e9, 'checkpoints/step-300', 'periodic', 3145728 from runs union all"
+              " select id, 1, 450, 1e9, 'checkpoints/step-450', 'best', 4194304 from runs;"
+              "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result)"
+              " select id, 1e9, 'pause', null, 'workbench', 33, 'paused' from runs union all"
+              " select id, 2e9, 'stop', null, 'workbench', null, null from runs");
+    char *id = store_fixture_text(home, "select id from runs");
+    for (int i = 0; i < 3; i++) fill_checkpoint(home, id, (int[]){100, 300, 450}[i]); /* 200 was removed */
+    free(id);
     open_run("ended");
     headless_expect(workbench, 200, 60, 200, "parameters 10,813,696", "trained 10,000,000");
     headless_expect(workbench, 80, 24, 80, "10.0M of 10.8M parameters trained");
-    headless_expect(workbench, 200, 60, 200, "tokens 1,970,176", "300 periodic 3.0 MiB", "200 best 2.0 MiB",
+    headless_expect(workbench, 200, 60, 200, "tokens 1,970,176", "450 best 4.0 MiB", "300 periodic 3.0 MiB",
                     "100 was best 1.0 MiB", "pause @33 paused", "stop waiting", "! @240 the loss rose",
                     "[model]", "preset = shakespeare");
     assert_non_null(headless_row_with(workbench, 200, 60, "450     2."));
