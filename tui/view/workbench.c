@@ -14,9 +14,8 @@
 #include "tui/view/labels.h"
 #include "tui/widget/layout.h"
 
-enum { GREETING_SECONDS = 60 };
+enum { GREETING_SECONDS = 60, WHEEL_LINES = 3 };
 enum { PASTE_SECONDS = 3 }; /* without more text the end of a paste has been lost */
-enum { WHEEL_LINES = 3 };
 
 static void pop(struct workbench *workbench)
 {
@@ -203,7 +202,9 @@ void workbench_tick(struct workbench *workbench, double now)
         workbench->pasting = false;
     if (workbench->greeting_end > 0 && workbench->uptime > workbench->greeting_end) drop_message(workbench);
     follow_resumed(workbench);
+    bool worked = workbench->working;
     read_view(workbench, store_changed);
+    workbench->just_ended |= worked && !workbench->working;
     if (workbench->notify && due) /* also without a commit: a crash makes none */
         notice_look(&workbench->noticed, workbench->store, workbench->notice, sizeof workbench->notice);
 }
@@ -293,8 +294,7 @@ static void prompt_key(struct workbench *workbench, uint32_t code)
 static void choose(struct workbench *workbench, enum action action, uint32_t code)
 {
     char name[COMMAND_NAME_MAX];
-    const char *words = command_line_words(action), *now, *at = words;
-    const char *typed = workbench->answer.text;
+    const char *words = command_line_words(action), *now, *at = words, *typed = workbench->answer.text;
     size_t n = strlen(typed);
     command_name(action, name);
     if (code == K_ENTERED) {
@@ -368,6 +368,7 @@ void workbench_key(struct workbench *workbench, uint32_t code)
     if (code == K_NONE || workbench->left) return;
     enum action asked = workbench->asked;
     const struct view_ops *ops = top_ops(workbench);
+    bool late = workbench->just_ended; /* Ctrl-C is meant for what has ended */
     bool text =
         (workbench->typing || workbench->prompted) && code >= ' ' && code != K_BACKSPACE && code < K_UP;
     enum action action = text ? ACTION_NONE : key_action(&workbench->keymap, ops->context, code);
@@ -376,8 +377,11 @@ void workbench_key(struct workbench *workbench, uint32_t code)
         return;
     }
     drop_message(workbench);
+    workbench->just_ended = false;
     if (action == ACTION_LEAVE && workbench->working) action = ACTION_INTERRUPT;
-    if (action == ACTION_LEAVE) {
+    if (action == ACTION_LEAVE && late) {
+        workbench_say(workbench, "it had ended already; Ctrl-C once more leaves the workbench");
+    } else if (action == ACTION_LEAVE) {
         workbench->left = true;
     } else if (workbench->prompted) {
         prompt_key(workbench, code);

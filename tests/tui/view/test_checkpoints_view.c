@@ -194,6 +194,8 @@ TEST_CASE(writing_is_stopped_by_a_key_and_a_failure_is_said)
     set(pty, "tokens", ""); /* the settings are remembered */
     set(pty, "model", "base\x12");
     pty_wait_text(pty, "200 tokens, ");
+    pty_send(pty, "\x03"); /* meant for the text, and too late: it does not leave, either */
+    pty_wait_text(pty, "Ctrl-C once more leaves the workbench");
     pty_send(pty, "\x03");
     assert_int_equal(pty_wait_exit(pty), 0);
     pty_close(pty);
