@@ -111,6 +111,51 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
     return order(workbench, run, ORDER_LR_FACTOR, factor, what);
 }
 
+/* The learning rate that the schedule of these parameters plans for a step of a run of `total`; NaN: unknown.
+ */
+static double planned_lr(const struct workbench *workbench, const struct run_param *params, size_t count,
+                         uint64_t total, uint64_t step)
+{
+    static const char *const of_schedule[] = {"train.schedule",      "train.learning_rate",
+                                              "train.min_lr_factor", "train.warmup_steps",
+                                              "train.decay_steps",   "train.decay_shape"};
+    enum { KEYS = sizeof of_schedule / sizeof *of_schedule };
+    const char *words[KEYS + 1];
+    size_t n = 0, at = 0;
+    struct arena arena = {0};
+    struct form_preview preview = {0};
+    for (size_t i = 0; i < KEYS; i++) {
+        const char *value = run_params_get(params, count, of_schedule[i]);
+        if (value && (words[n] = arena_printf(&arena, "%s=%s", of_schedule[i], value))) n++;
+    }
+    if ((words[n] = arena_printf(&arena, "train.total_steps=%" PRIu64, total))) n++;
+    workbench->options.preview(words, n, &preview);
+    arena_release(&arena);
+    while (at < preview.count && preview.lr[at].last_step < (int64_t)step) at++;
+    return *preview.problem || at == preview.count ? NAN : preview.lr[at].mean;
+}
+
+/* "Train it further, to 4,000?", and how the learning rate jumps where its schedule then spans them all. */
+static void ask_further(struct workbench *workbench, const struct run_info *run, uint64_t planned)
+{
+    struct arena arena = {0};
+    struct run_param *params;
+    size_t count = 0;
+    double ended = NAN, goes_on = NAN;
+    char jump[160] = "";
+    if (!run_params_list(workbench->store, run->id, &arena, &params, &count, NULL) && count) {
+        ended = planned_lr(workbench, params, count, planned, planned - 1);
+        goes_on = planned_lr(workbench, params, count, 2 * planned, planned);
+    }
+    arena_release(&arena);
+    if (fabs(goes_on - ended) > 0.05 * ended)
+        snprintf(jump, sizeof jump,
+                 " Its schedule then spans them all: the learning rate jumps from %s to %s.",
+                 AXIS_TEXT(ended), AXIS_TEXT(goes_on));
+    workbench_ask(workbench, ACTION_RESUME, "%s has done its %s steps. Train it further, to %s?%s", run->name,
+                  TEXT_NUMBER(planned), TEXT_NUMBER(2 * planned), jump);
+}
+
 void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed)
 {
     bool done = run->total_steps > 0 && run->steps >= run->total_steps;
@@ -127,12 +172,12 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
     else if (workbench->resuming.pid)
         workbench_say(workbench, "%s is still being resumed: try again once it is training",
                       workbench->resuming.resumed);
+    else if (!confirmed && done)
+        ask_further(workbench, run, planned);
     else if (!confirmed)
         workbench_ask(workbench, ACTION_RESUME,
-                      done ? "%s has done its %s steps. Train it further, to %s?"
-                           : "Resume %s from its newest checkpoint? It ended after %s of %s steps.",
-                      run->name, TEXT_NUMBER(done ? planned : steps),
-                      TEXT_NUMBER(done ? 2 * planned : planned));
+                      "Resume %s from its newest checkpoint? It ended after %s of %s steps.", run->name,
+                      TEXT_NUMBER(steps), TEXT_NUMBER(planned));
     else if (workbench_did(workbench, launch_start(&workbench->resuming, store_home(workbench->store),
                                                    arguments, run, &workbench->err)))
         workbench_say(workbench, "resuming %s", run->name);

@@ -314,6 +314,25 @@ TEST_CASE(one_of_a_thing_is_not_many)
     assert_string_equal(preview.problem, "");
     assert_non_null(strstr(preview.facts, " parameters; 1 step of 1 token, 1 in all"));
     assert_string_equal(preview.warning, "");
+TEST_CASE(a_finished_run_is_trained_further_with_a_warning_of_the_learning_rate)
+{
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("further", home, sizeof home);
+    fill_run(home,
+             &(struct fill){
+                 .name = "done", .steps = 400, .total_steps = 400, .spike_step = -1, .status = RUN_FINISHED},
+             &run);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "r");
+    headless_expect(workbench, 80, 24, 80, "done has done its 400 steps. Train it further, to 800?",
+                    "Its schedule then spans them all: the learning rate jumps from 3.00e-5 to 1.95e-4.");
+    store_fixture_sql(home, "update params set value = 'constant' where name = 'train.schedule'");
+    headless_type(workbench, "nr");
+    headless_expect(workbench, 80, 24, 80, "Train it further, to 800?");
+    headless_expect_not(workbench, 80, 24, "learning rate");
+}
+
     form_preview_make(one, 1, &preview);
     assert_non_null(
         strstr(preview.warning, "train.warmup_steps = 100 is not shorter than the run of 1 step:"));
