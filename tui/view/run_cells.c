@@ -165,7 +165,7 @@ static void draw_time(struct pen pen, const struct run_cell *cell)
     double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
     char text[64] = "--";
     if (!isnan(eta))
-        snprintf(text, sizeof text, pen.end - pen.x >= 12 ? "ETA %s" : "%s", CLOCK_DURATION(eta));
+        snprintf(text, sizeof text, pen.end - pen.x >= 11 ? "ETA %s" : "in %s", CLOCK_DURATION(eta));
     else if (run->status != RUN_PAUSED)
         label_age(since > 0 ? since : run->created_at, cell->now, text, sizeof text);
     pen_print_right(&pen, isnan(eta) ? STYLE_DIM : STYLE_TEXT, 0, text);
@@ -200,7 +200,7 @@ static const struct look {
     {draw_status, {"status", 12, 12, 0, false}},     {draw_name, {"name", 12, 40, 0, false}},
     {draw_progress, {"progress", 10, 36, 2, false}}, {draw_loss, {"loss", 6, 7, 1, true}},
     {draw_best, {"best", 6, 16, 3, true}},           {draw_speed, {"tok/s", 6, 7, 5, true}},
-    {draw_time, {"time", 8, 13, 4, true}},           {draw_curve, {"curve", 8, 48, 6, false}},
+    {draw_time, {"time", 10, 11, 4, true}},          {draw_curve, {"curve", 8, 48, 6, false}},
 };
 
 /* NULL: it has none. */

@@ -153,6 +153,15 @@ TEST_CASE(how_a_run_stands_is_said_in_words_that_fit)
     headless_expect(workbench, 60, 18, 60, "its trainer died; r resumes it");
 }
 
+TEST_CASE(the_list_says_on_80_columns_how_long_a_run_still_needs)
+{
+    struct fill_quiet *quiet = fill_quiet("needs");
+    store_fixture_sql(quiet->home, "update runs set tokens_per_sec = 10 * tokens / steps");
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    headless_expect_row(workbench, 80, 24, "mortal", " in 18s ");
+    headless_expect_row(workbench, 120, 24, "mortal", " ETA 18s ");
+}
+
 /* The trainers that the form has started outlive the workbench, as they should, but not the test. */
 static int end_trainers(void **state)
 {
@@ -305,15 +314,6 @@ TEST_CASE(questions_and_answers_are_read_whole_on_narrow_screens)
     headless_expect(workbench, 40, 12, 40, "? help q leave");
 }
 
-TEST_CASE(one_of_a_thing_is_not_many)
-{
-    static const char *const one[] = {"train.total_steps=1", "train.batch_size=1", "train.seq_len=1",
-                                      "train.warmup_steps=0"};
-    static struct form_preview preview;
-    form_preview_make(one, 4, &preview);
-    assert_string_equal(preview.problem, "");
-    assert_non_null(strstr(preview.facts, " parameters; 1 step of 1 token, 1 in all"));
-    assert_string_equal(preview.warning, "");
 TEST_CASE(a_finished_run_is_trained_further_with_a_warning_of_the_learning_rate)
 {
     char home[1024];
@@ -333,6 +333,15 @@ TEST_CASE(a_finished_run_is_trained_further_with_a_warning_of_the_learning_rate)
     headless_expect_not(workbench, 80, 24, "learning rate");
 }
 
+TEST_CASE(one_of_a_thing_is_not_many)
+{
+    static const char *const one[] = {"train.total_steps=1", "train.batch_size=1", "train.seq_len=1",
+                                      "train.warmup_steps=0"};
+    static struct form_preview preview;
+    form_preview_make(one, 4, &preview);
+    assert_string_equal(preview.problem, "");
+    assert_non_null(strstr(preview.facts, " parameters; 1 step of 1 token, 1 in all"));
+    assert_string_equal(preview.warning, "");
     form_preview_make(one, 1, &preview);
     assert_non_null(
         strstr(preview.warning, "train.warmup_steps = 100 is not shorter than the run of 1 step:"));
