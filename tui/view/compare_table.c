@@ -133,4 +133,6 @@ void compare_table_draw(struct compare_table *table, struct grid *grid, struct r
         grid_put(grid, area.x, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
         grid_mark(grid, (struct rect){area.x, y, area.w, 1}, ATTR_REVERSE);
     }
+    grid_scroll_marks(grid, (struct rect){area.x, area.y + 1, area.w, area.h - 1}, table->scroll > 0,
+                      table->scroll + table->page < rows);
 }

@@ -152,6 +152,8 @@ void form_draw(struct form *form, struct grid *grid, struct rect area, const cha
     for (size_t i = form->scroll; i < form->count && i - form->scroll < page; i++)
         draw_field(form, grid, (struct rect){area.x, area.y + (int)(i - form->scroll), area.w, 1}, label_w, i,
                    i == wrong);
+    grid_scroll_marks(grid, (struct rect){area.x, area.y, area.w, (int)page}, form->scroll > 0,
+                      form->scroll + page < form->count);
     struct rect last = {area.x + 1, area.y + (fit ? (int)form->count + 1 : area.h - 1), area.w, 1};
     if (focused) grid_put(grid, area.x, last.y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
     if (start) grid_line(grid, &last, STYLE_GOOD, ATTR_BOLD | (focused ? ATTR_REVERSE : 0), " %s ", button);

@@ -75,6 +75,7 @@ void picker_draw(struct workbench *workbench, void *opaque, struct grid *grid)
         pen_print(&line, STYLE_DIM, 0, "%s", item->detail);
         list_mark(&picker->list, grid, body, row);
     }
+    grid_scroll_marks(grid, body, picker->list.scroll > 0, end < picker->list.count);
 }
 
 static void toggle(struct workbench *workbench, struct picker *picker, size_t item)

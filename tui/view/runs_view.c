@@ -331,6 +331,7 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
             grid_put(grid, 0, y, '*', STYLE_ACCENT, ATTR_BOLD);
         list_mark(&state->list, grid, body, row);
     }
+    grid_scroll_marks(grid, body, state->list.scroll > 0, end < state->list.count);
 }
 
 /* --- keys that arrange the list --- */

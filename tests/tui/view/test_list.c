@@ -44,6 +44,8 @@ TEST_CASE(more_runs_than_rows_scroll_with_the_selection)
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         headless_press(workbench, moves[i].key, moves[i].times);
         expect_page(workbench, moves[i].first, moves[i].selected);
+        assert_true(!headless_row_with(workbench, 60, 10, "▲") == (moves[i].first == 0));
+        assert_true(!headless_row_with(workbench, 60, 10, "▼") == (moves[i].first == 23));
     }
 }
 
