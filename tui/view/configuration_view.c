@@ -93,8 +93,12 @@ static void draw_row(struct grid *grid, struct rect row, const struct config_row
 static void configuration_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct configuration_state *state = opaque;
-    enum { NOTE = 3 }; /* rows of the note below: a rule and two of text */
-    struct rect body = {0, 3, grid->w, grid->h - 4 - NOTE}, note = {0, grid->h - 1 - NOTE, grid->w, NOTE};
+    enum { NOTE = 2 }; /* rows of text below a rule, or more where a text needs them */
+    const struct config_row *at = state->list.count ? state->shown[state->list.at] : NULL;
+    const char *help = !at ? "" : *at->help ? at->help : "a key of a group of parameters";
+    int rows = wrap_rows(help, grid->w - 2);
+    rows = rows < NOTE ? NOTE : rows > grid->h / 3 ? grid->h / 3 : rows;
+    struct rect body = {0, 3, grid->w, grid->h - 5 - rows}, note = {1, grid->h - 1 - rows, grid->w - 2, rows};
     struct pen pen = {grid, 1, 2, grid->w - 1};
     label_draw_run(grid, &state->run, workbench->now);
     pen_word(&pen, STYLE_TEXT, ATTR_BOLD, "Configuration");
@@ -113,11 +117,9 @@ static void configuration_draw(struct workbench *workbench, void *opaque, struct
         list_mark(&state->list, grid, body, i);
     }
     grid_scroll_marks(grid, body, state->list.scroll > 0, end < state->list.count);
-    if (!state->list.count) return;
-    const struct config_row *at = state->shown[state->list.at];
-    grid_fill(grid, (struct rect){0, note.y, grid->w, 1}, 0x2500, STYLE_RULE);
-    wrap_draw(grid, (struct rect){1, note.y + 1, grid->w - 2, NOTE - 1}, STYLE_TEXT,
-              *at->help ? at->help : "a key of a group of parameters");
+    if (!at) return;
+    grid_fill(grid, (struct rect){0, note.y - 1, grid->w, 1}, 0x2500, STYLE_RULE);
+    wrap_draw(grid, note, STYLE_TEXT, help);
 }
 
 static bool configuration_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)

@@ -132,6 +132,10 @@ TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
     headless_expect_not(workbench, 80, 24, "train.optimizer");
     headless_press(workbench, K_ESCAPE, 1);
     headless_expect(workbench, 80, 24, 80, "train.optimizer");
+    headless_type(workbench, "/train.schedule");
+    headless_expect(workbench, 80, 24, 80,
+                    "up to it, as `anneal lr-find` trains"); /* the end of a long text */
+    headless_press(workbench, K_ESCAPE, 1);
     headless_type(workbench, "/no-such\rqi");
     headless_press(workbench, K_END, 1);
     headless_expect(workbench, 80, 24, 80, "hooks."); /* the last section */
