@@ -16,7 +16,7 @@ enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 12
 
 /* Codes beyond Unicode. K_OTHER: a key without use. No keys are K_CONFIRMED and K_ENTERED, a question
  * answered with yes or with a line of text, K_PASTE and K_PASTE_END, between which text is pasted, and
- * K_REPORT, which nobody has asked for: of the terminal's background, of a button without use. */
+ * K_REPORT, which nobody has asked for: of the terminal's background or size, of a button without use. */
 enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
 enum {
     K_DELETE = K_PAGE_DOWN + 1,

@@ -411,6 +411,7 @@ static uint32_t next_key(struct screen *screen)
         {CODE_PASTE, K_PASTE},
         {CODE_PASTE_END, K_PASTE_END},
         {KEY_SUSPEND, K_CTRL('z')},
+        {KEY_RESIZE, K_REPORT}, /* of resizeterm */
     };
     if (key >= KEY_F(1) && key <= KEY_F(12)) return K_F1 + key - KEY_F(1);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)

@@ -49,6 +49,28 @@ TEST_CASE(a_resize_storm_ends_with_the_right_screen)
     pty_close(pty);
 }
 
+TEST_CASE(a_resize_is_no_key)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "newest first");
+    pty_send(pty, "?");
+    pty_wait_text(pty, "another key closes");
+    pty_resize(pty, 30, 100);
+    pty_wait_text(pty, "compare the marked runs: curves"); /* further below */
+    pty_send(pty, "q");                                    /* closes the help, which a resize has not done */
+    pty_wait_no_text(pty, "another key closes");
+    pty_wait_text(pty, "newest first");
+    pty_send(pty, "jD");
+    pty_wait_text(pty, "with its history and checkpoints?");
+    pty_resize(pty, 24, 80);
+    pty_send(pty, "y");
+    pty_wait_text(pty, "is deleted when you leave");
+    pty_send(pty, "uq");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
 TEST_CASE(it_starts_on_a_terminal_of_one_cell)
 {
     struct fixture *fixture = *state;
