@@ -171,7 +171,8 @@ TEST_CASE(the_learning_rate_takes_a_factor)
     static const char *const wrong[] = {"x", "-1", "nan", "inf", "1 2", "1e999", "1e9", "1000.1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         headless_type(workbench, "*");
-        headless_press(workbench, K_CTRL('u'), 1);
+        headless_expect(workbench, 80, 24, 80,
+                        "factor of the scheduled learning rate, now 0.3000, of mortal: ");
         headless_type(workbench, wrong[i]);
         headless_press(workbench, K_ENTER, 1);
         headless_expect(workbench, 80, 24, 80, "is no factor: a number from 0 to 1000");
