@@ -123,6 +123,20 @@ static struct comparison_row *add_outcome(struct reader *r, const char *name, in
 
 enum { ORDER_STEP = 2, ORDER_MEASURES = OUTCOME_BEST_STEP * ORDER_STEP + 1 };
 
+/* Names the row of best steps after what it is the best of, unless that is the validation loss of the row
+ * above. NULL: no memory. */
+static const char *name_best_step(struct reader *r, const char *name)
+{
+    const char *metric = NULL;
+    for (size_t i = 0; i < r->request->count; i++) {
+        const struct run_info *run = &r->request->runs[i];
+        if (run->best_step < 0) continue;
+        if (!metric) metric = run->best_metric;
+        if (strcmp(metric, run->best_metric) != 0) metric = "metric";
+    }
+    return metric && *metric ? arena_printf(&r->c->arena, "%s by %s", name, metric) : name;
+}
+
 /* The outcomes of forks are their own, but their way to a target begins with that of their parent. */
 static enum status add_outcomes(struct reader *r)
 {
@@ -132,6 +146,7 @@ static enum status add_outcomes(struct reader *r)
         bool target = o >= OUTCOME_TARGET_TIME;
         const char *name = outcomes[o].name;
         if (target && !r->request->has_target) break;
+        if (o == OUTCOME_BEST_STEP) name = name_best_step(r, name);
         if (target)
             name = arena_printf(&r->c->arena, "%s %.6g%s", name, r->request->target,
                                 forks ? " with parent" : "");
