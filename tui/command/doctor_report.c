@@ -21,6 +21,7 @@ void doctor_report(struct doctor *d, enum finding_level level, const char *run, 
                        "remedy", *remedy ? remedy : NULL);
         return;
     }
+    d->out.begun = true;
     printf("%-8s  %s: %s%s%s%s\n", levels[level], CLEAN_LINE(path), CLEAN_LINE(text), *remedy ? " (" : "",
            CLEAN_LINE(remedy), *remedy ? ")" : "");
     fflush(stdout);

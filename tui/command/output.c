@@ -169,12 +169,19 @@ enum status output_end(struct output *output, struct err *err)
     return code ? err_set(err, STATUS_IO, "standard output: cannot write: %s", strerror(code)) : STATUS_OK;
 }
 
+/* After an empty line, unless it opens the page. */
+static void print_title(struct output *output, const char *title)
+{
+    printf(output->begun ? "\n%s\n" : "%s\n", title);
+    output->begun = true;
+}
+
 void output_open(struct output *output, const char *name, const char *title)
 {
     if (output->json)
         json_out_open(&output->out, name, '{', JSON_OUT_LINES);
     else
-        printf("\n%s\n", title);
+        print_title(output, title);
 }
 
 void output_close(struct output *output)
@@ -202,8 +209,9 @@ void output_list_end(struct output *output)
     if (output->json) json_out_close(&output->out);
     if (!output->json && output->in_list) {
         bool titled = *output->list_title;
-        if (titled) printf("\n%s\n", output->list_title);
+        if (titled) print_title(output, output->list_title);
         table_print(&output->list, titled ? GAP : 0, 0, TABLE_BLOCKS);
+        output->begun = true;
     }
     output->in_list = false;
 }
@@ -212,6 +220,7 @@ void output_list_end(struct output *output)
 static void show(struct output *output, const char *name, bool right, const char *text)
 {
     char title[64];
+    output->begun = output->begun || (text && !output->in_list);
     snprintf(title, sizeof title, "%s%s", output->in_list && right ? ">" : "", name);
     if (output->in_list) {
         table_cell(&output->list, title, "%s", text ? text : "-");
@@ -252,7 +261,12 @@ void output_real(struct output *output, const char *name, double value)
 {
     char text[64];
     bool large = fabs(value) >= 1000 && fabs(value) < 1e9;
-    snprintf(text, sizeof text, large ? "%.0f" : output->in_list ? "%.4g" : "%.6g", value);
+    if (name && (strstr(name, "loss") || strstr(name, "bits")))
+        text_format_loss(value, text, sizeof text);
+    else if (large && value > 0 && !output->in_list)
+        text_format_number((uint64_t)llround(value), text, sizeof text);
+    else
+        snprintf(text, sizeof text, large ? "%.0f" : "%.4g", value);
     if (output->json)
         json_out_real(&output->out, name, value);
     else

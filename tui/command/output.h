@@ -67,6 +67,7 @@ void table_print(struct table *table, int indent, int width, enum table_excess e
 
 struct output {
     bool json, in_list;  /* in_list: an item is open */
+    bool begun;          /* the page has a line */
     struct json_out out; /* with json; also for members of JSON alone */
     struct table list;   /* without json: the open list's items */
     char list_title[80];

@@ -345,6 +345,7 @@ STAGE_CASE(damage_that_concerns_all_runs_is_reported_once, struct stage *s)
 STAGE_CASE(json_has_the_same, struct stage *s)
 {
     char *id = train(s, "base"), *step = kept_format("%s/runs/%s/checkpoints/step-40", s->home, id);
+    assert_memory_equal(process_output("doctor", "--progress=none", NULL), "Runs on disk\n", 13);
     json_t *sound = stage_json(process_output("doctor", "--json", NULL));
     assert_true(json_is_true(json_object_get(sound, "sound")));
     assert_int_equal(json_array_size(json_object_get(sound, "findings")), 0);

@@ -142,7 +142,7 @@ TEST_CASE(a_result_is_a_page_or_json)
            "path               a b\n"
            "tokens             12,345\n"
            "file_bytes         2.0 KiB\n"
-           "loss               1.5\n"
+           "loss               1.5000\n"
            "whole              yes\n"
            "\n"
            "Files\n"
@@ -170,6 +170,36 @@ TEST_CASE(a_result_is_a_page_or_json)
            "  ],\n"
            "  \"none\": []\n"
            "}\n");
+}
+
+static void print_numbers(int json)
+{
+    struct output output;
+    struct err err = {0};
+    output_begin(&output, (bool)json);
+    output_list(&output, "first", "First");
+    output_item(&output);
+    output_real(&output, "share", 0.123456);
+    output_list_end(&output);
+    OUTPUT_MEMBERS(&output, "loss", 0.0123456, "bits_per_byte", 2.3456789, "seconds", 0.05676623,
+                   "tokens_per_sec", 144311.4);
+    assert_int_equal(output_end(&output, &err), STATUS_OK);
+}
+
+TEST_CASE(a_page_rounds_numbers_and_never_begins_with_an_empty_line)
+{
+    expect(print_numbers, 0,
+           "First\n"
+           "   share\n"
+           "  0.1235\n"
+           "loss               0.0123\n"
+           "bits_per_byte      2.3457\n"
+           "seconds            0.05677\n"
+           "tokens_per_sec     144,311\n");
+    char *text = printed(print_numbers, 1);
+    assert_non_null(strstr(text, "\"bits_per_byte\": 2.3456789,"));
+    assert_non_null(strstr(text, "\"tokens_per_sec\": 144311.4\n"));
+    free(text);
 }
 
 int main(void)
