@@ -135,8 +135,9 @@ static void print_arithmetic(struct output *out, const struct training_session *
     bool writes = s->corpus.tokenizer && format_traits(c->data.format)->writes_text;
     int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;
     if (writes) samples += early_count(c->sample.early, c->sample.every, steps);
+    double epochs = (double)all / (double)sequences;
     char note[TASK_NOTE_SIZE], in_steps[48];
-    snprintf(in_steps, sizeof in_steps, " of %.1f steps", epoch);
+    snprintf(in_steps, sizeof in_steps, grows ? "" : "; one epoch takes %s steps", TEXT_NUMBER(ceil(epoch)));
     trainer_note(s->trainer, note, sizeof note);
     if (out->json) {
         OUTPUT_MEMBERS(out, "parameters", model->parameters, "trained_parameters", trained,
@@ -150,8 +151,7 @@ static void print_arithmetic(struct output *out, const struct training_session *
         OUTPUT_MEMBERS(out, "data_note", note, "validation", training_session_validation(s), "vocab_size",
                        c->model.sizes.vocab_size);
         OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens",
-                       all * c->train.seq_len, "steps_per_epoch", epoch, "epochs",
-                       (double)all / (double)sequences);
+                       all * c->train.seq_len, "steps_per_epoch", epoch, "epochs", epochs);
         OUTPUT_MEMBERS(out, "evaluations", evaluations, "sequences_per_evaluation", evaluated, "checkpoints",
                        checkpoints, "checkpoint_bytes", need.checkpoint_bytes, "samples", samples);
         OUTPUT_MEMBERS(out, "checkpoints_most_bytes", need.bytes, "disk_free_bytes", need.free);
@@ -175,10 +175,13 @@ static void print_arithmetic(struct output *out, const struct training_session *
                 (int)c->train.seq_len, TEXT_COUNT((double)validation));
     if (*note) output_line(out, "", "%s", note);
     output_line(out, "validation", "%s", training_validation_words(training_session_validation(s)));
-    output_line(out, "steps", "%d of %d sequences%s (%s tokens): %s tokens, %.2f epochs%s", (int)steps,
+    output_line(out, "steps", "%d, each on %d sequences%s (%s tokens); %s tokens in all", (int)steps,
                 (int)batch, grows ? " at first" : "", TEXT_COUNT((double)tokens),
-                TEXT_COUNT((double)all * (double)c->train.seq_len), (double)all / (double)sequences,
-                grows ? "" : in_steps);
+                TEXT_COUNT((double)all * (double)c->train.seq_len));
+    if (epochs < 1)
+        output_line(out, "epochs", "the run reads %.2g %% of the training data%s", 100 * epochs, in_steps);
+    else
+        output_line(out, "epochs", "the run reads the training data %.2f times%s", epochs, in_steps);
     output_line(out, "evaluations", evaluations ? "%d, each on %d sequences" : "none", (int)evaluations,
                 (int)evaluated);
     output_line(out, "checkpoints", "%d, of %s each; the newest %d and the best are kept", (int)checkpoints,

@@ -152,6 +152,10 @@ STAGE_CASE(the_page_draws_the_schedule_in_what_the_terminal_has, struct stage *s
     const char *text = process_stdout(p);
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c >= 0x7F) fail_msg("not ASCII: %.40s", c);
+    assert_non_null(
+        strstr(text, "\nsteps              40, each on 4 sequences (128 tokens); 5.12k tokens in all\n"));
+    assert_non_null(strstr(text, "\nepochs             the run reads "));
+    assert_non_null(strstr(text, "% of the training data; one epoch takes "));
     assert_non_null(strstr(text, " learning rate "));
     assert_non_null(strstr(text, "  the end of the warm-up\n"));
     assert_non_null(strstr(text, " planned: it fits; "));
