@@ -20,12 +20,28 @@ static void close_file(int *file)
     *file = -1;
 }
 
+/* Whether the process has ended within 100 ms. */
+static bool has_ended(const struct job *job)
+{
+    for (int ms = 0; ms < 100; ms++) {
+        if (waitpid(job->pid, NULL, WNOHANG)) return true;
+        poll(NULL, 0, 1);
+    }
+    return false;
+}
+
+void job_leave(struct job *job)
+{
+    close_file(&job->input);
+    if (job->pid && !kill(job->pid, SIGTERM) && has_ended(job)) job->pid = 0;
+    job_close(job);
+}
+
 void job_close(struct job *job)
 {
     if (job->pid) {
         kill(job->pid, SIGKILL);
-        for (int ms = 0; ms < 100 && !waitpid(job->pid, NULL, WNOHANG); ms++)
-            poll(NULL, 0, 1); /* one that stays is launch_reap's */
+        (void)has_ended(job); /* one that stays is launch_reap's */
     }
     close_file(&job->input);
     close_file(&job->output);

@@ -43,7 +43,10 @@ bool job_read(struct job *job);
 /* Asks it to end: Ctrl-C once, then at once. Returns what to tell the user. */
 const char *job_stop(struct job *job);
 
-/* Ends it and releases all. Harmless on a zeroed job, and twice. */
+/* Asks it to end with what it holds, such as a reservation of memory, waits for 100 ms, then as job_close. */
+void job_leave(struct job *job);
+
+/* Ends it at once and releases all. Harmless on a zeroed job, and twice. */
 void job_close(struct job *job);
 
 /* The last line of standard error without "anneal: "; "" for none. Returns buf. */

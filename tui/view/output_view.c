@@ -28,7 +28,7 @@ static enum status output_open(struct workbench *workbench, void *opaque, const 
 
 static void output_close(void *opaque)
 {
-    job_close(&((struct output_state *)opaque)->job);
+    job_leave(&((struct output_state *)opaque)->job);
 }
 
 static bool output_read(struct workbench *workbench, void *opaque, bool store_changed)

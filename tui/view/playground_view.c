@@ -112,7 +112,7 @@ static enum status playground_open(struct workbench *workbench, void *opaque, co
 static void playground_close(void *opaque)
 {
     struct playground_state *state = opaque;
-    for (int s = 0; s < SIDES; s++) job_close(&state->side[s].job);
+    for (int s = 0; s < SIDES; s++) job_leave(&state->side[s].job);
 }
 
 static bool playground_read(struct workbench *workbench, void *opaque, bool store_changed)
@@ -173,7 +173,7 @@ static void write_side(struct workbench *workbench, struct playground_state *sta
     const char *model = state->input[s ? BESIDE : MODEL].text,
                *step = state->input[s ? BESIDE_STEP : STEP].text;
     snprintf(side->title, sizeof side->title, "%s%s%s", model, *step ? " " : "", step);
-    if (!*model) job_close(&side->job);
+    if (!*model) job_leave(&side->job);
     const char *text = *model ? request(state, s, &arena) : NULL;
     side->started = clock_monotonic();
     if (text && load(workbench, state, s) && !job_ask(&side->job, text)) {

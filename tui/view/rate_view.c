@@ -26,7 +26,7 @@ static enum status rate_open(struct workbench *workbench, void *opaque, const ch
 
 static void rate_close(void *opaque)
 {
-    job_close(&((struct rate_state *)opaque)->job);
+    job_leave(&((struct rate_state *)opaque)->job);
 }
 
 /* Adds the whole lines of the output that are new: "step,lr,loss,smoothed_loss". */

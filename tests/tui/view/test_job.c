@@ -109,6 +109,21 @@ TEST_CASE(a_command_that_does_not_listen_ends_with_its_view)
     assert_int_equal(kill(pid, 0), -1);
 }
 
+TEST_CASE(a_command_that_is_left_gives_back_what_it_holds)
+{
+    struct job job = {0};
+    char held[] = "/tmp/anneal-held-XXXXXX";
+    close(mkstemp(held));
+    setenv("HELD", held, 1);
+    start(&job, "holder");
+    read_until(&job, "holder");
+    job_leave(&job);
+    assert_true(job.pid == 0 && !job.text.text);
+    for (double end = clock_monotonic() + 120; access(held, F_OK) == 0; usleep(1000))
+        if (clock_monotonic() > end) fail_msg("it still holds %s", held);
+    job_leave(&job);
+}
+
 TEST_CASE(much_output_never_stops_a_command_nor_the_screen)
 {
     struct job job = {0};
@@ -133,6 +148,7 @@ static int play(const char *role)
     char line[64];
     alarm(300); /* never longer than its test */
     signal(SIGINT, note);
+    if (strcmp(role, "holder") == 0) signal(SIGTERM, note), puts("holder"), fflush(stdout);
     while (strcmp(role, "echo") == 0 && fgets(line, sizeof line, stdin)) {
         fputs(line, stdout);
         fflush(stdout);
@@ -147,6 +163,8 @@ static int play(const char *role)
     fflush(stdout);
     if (strcmp(role, "deaf") == 0)
         for (;;) pause();
+    while (strcmp(role, "holder") == 0 && !interrupted) usleep(1000);
+    if (strcmp(role, "holder") == 0) unlink(getenv("HELD"));
     return strcmp(role, "fail") == 0;
 }
 
