@@ -116,6 +116,7 @@ enum status export_chart(struct store *store, const struct chart_request *reques
     char name[QUANTITY_NAME_MAX];
     enum status status = STATUS_OK;
     c.several_metrics = strchr(metrics, ',') != NULL;
+    c.chart.runs = request->count > 1 && !c.several_metrics; /* curves of several metrics differ in scale */
     c.chart.title = request->metrics ? metrics : "loss";
     for (const char *rest = metrics; !status && text_next_name(&rest, name, sizeof name);) {
         const char *metric = arena_strdup(&c.arena, name);

@@ -268,7 +268,9 @@ static void write_heading(const struct picture *p, const char *heading)
     if (chart->unit) write_text(p->out, chart->unit);
     if (p->d.y.log) fputs(", log", p->out);
     if (chart->decay > 0) fprintf(p->out, ", ema %g", chart->decay);
-    if (p->d.above || p->d.below) fprintf(p->out, ", %" PRId64 " beyond the scale", p->d.above + p->d.below);
+    if (p->d.above || p->d.below)
+        fprintf(p->out, ", %" PRId64 "%s values beyond the scale", p->d.above + p->d.below,
+                p->d.buckets ? "+" : ""); /* a bucket may hold several */
     fputs("</text>\n", p->out);
 }
 
@@ -302,7 +304,7 @@ enum status chart_write_svg(const struct chart *chart, const char *heading, cons
 {
     struct grid scratch = {0};
     struct file_out file;
-    enum status status = file_out_open(&file, path, err);
+    enum status status = file_out_replace(&file, path, "<svg ", err);
     if (status) return status;
     struct picture p = {.out = file.stream, .d = {.grid = &scratch, .chart = chart}};
     write_picture(&p, heading);

@@ -480,6 +480,20 @@ TEST_CASE(export_writes_every_format_where_it_is_asked_to)
                             "both.csv/x");
 }
 
+TEST_CASE(a_run_far_above_the_others_does_not_flatten_the_picture)
+{
+    char home[PATH_MAX], ids[3][RUN_ID_MAX];
+    three_runs_home("far", home);
+    three_runs_make(home, ids);
+    store_fixture_sql(
+        home, "update steps set loss = loss * 1000 where run_id = (select id from runs where name = 'fast')");
+    char *out = process_output("export", "base", "fast", "--format", "svg", NULL);
+    assert_null(strstr(out, "000</text>")); /* no such number on the axis */
+    assert_non_null(strstr(out, " values beyond the scale</text>"));
+    out = process_output("export", "fast", "--format", "svg", NULL);
+    assert_non_null(strstr(out, "000</text>"));
+}
+
 TEST_CASE(export_draws_metrics_of_several_runs_as_a_picture)
 {
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
