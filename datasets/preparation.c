@@ -359,6 +359,21 @@ static enum status encode(const struct inputs *texts, const char *word, const st
     return status;
 }
 
+/* Preparing again may replace what a preparation wrote, which has a sidecar, but nothing else. */
+static enum status refuse_to_replace(const char *path, const char *sidecar, const char *tokenizer,
+                                     const char *tokenizer_path, struct err *err)
+{
+    const char *in_the_way = file_exists(sidecar) ? NULL
+                             : file_exists(path)  ? path
+                             : strcmp(tokenizer, tokenizer_path) && file_exists(tokenizer_path)
+                                 ? tokenizer_path
+                                 : NULL;
+    if (!in_the_way) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: exists already, without the %s that a preparation writes (choose another name)",
+                   in_the_way, sidecar);
+}
+
 enum status corpus_prepare(const char *const *inputs, size_t count, const char *tokenizer,
                            const struct text_reading *reading, const char *cache, const char *path,
                            const struct progress *progress, struct corpus_summary *out, struct err *err)
@@ -375,6 +390,7 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
     if (!status) status = inputs_open_texts(inputs, count, cache, progress, &texts, err);
     const char *outputs[] = {path, sidecar, out->tokenizer_path};
     for (int i = 0; !status && i < 3; i++) status = inputs_refuse_output(&texts, outputs[i], err);
+    if (!status) status = refuse_to_replace(path, sidecar, tokenizer, out->tokenizer_path, err);
     if (!status) inputs_note(&texts, progress);
     if (!status)
         status = encode(&texts, tokenizer, opened, reading ? reading : &usual, path, progress, out, err);

@@ -115,6 +115,27 @@ enum status file_out_open(struct file_out *out, const char *path, struct err *er
     return status;
 }
 
+/* Whether it is a file that is not empty and begins in another way. */
+static bool is_other_file(const char *path, const char *beginning)
+{
+    char found[64];
+    struct stat st;
+    size_t n = strlen(beginning);
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool other = fd < 0 || read(fd, found, n) != (ssize_t)n || memcmp(found, beginning, n) != 0;
+    if (fd >= 0) close(fd);
+    return other;
+}
+
+enum status file_out_replace(struct file_out *out, const char *path, const char *beginning, struct err *err)
+{
+    if (strcmp(path, "-") != 0 && is_other_file(path, beginning))
+        return err_set(err, STATUS_USAGE, "%s: exists already and holds something else (choose another name)",
+                       path);
+    return file_out_open(out, path, err);
+}
+
 enum status file_out_join(struct file_out *out, const char *path, struct err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);

@@ -133,7 +133,7 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
     const struct column_info *columns[COLUMNS_MAX];
     const char *names[COLUMNS_MAX];
     struct file_out file;
-    enum status status = file_out_open(&file, path, err);
+    enum status status = file_out_replace(&file, path, "run,", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
     int count = table_csv_columns(table, columns);
@@ -315,7 +315,7 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
 {
     static const char *const header[] = {"run", "step", "wall_time", "metric", "value"};
     struct file_out file;
-    enum status status = file_out_open(&file, path, err);
+    enum status status = file_out_replace(&file, path, "run,", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
     char name[CHOSEN_NAME_MAX];
@@ -377,7 +377,7 @@ static enum status write_scalars(struct store *store, sqlite3_stmt *select,
                        "measure %.80s: its name cannot be the name of a file (a damaged database?)",
                        CLEAN_LINE(metric->name));
     enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, metric->name);
-    if (!status) status = file_out_open(&file, path, err);
+    if (!status) status = file_out_replace(&file, path, "Wall time,Step,Value", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
     write_header(&csv, header, 3);

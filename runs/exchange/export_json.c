@@ -200,7 +200,7 @@ enum status export_json(struct store *store, const char *run_id, const char *pat
 {
     struct document d = {.store = store, .err = err};
     struct file_out file;
-    enum status status = file_out_open(&file, path, err);
+    enum status status = file_out_replace(&file, path, "{\n  \"run_id\"", err);
     if (status) return status;
     json_out_begin(&d.out, file.stream);
     status = store_read_begin(store, err);

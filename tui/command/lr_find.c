@@ -209,7 +209,7 @@ static enum status run(const void *options, const struct words *words, struct er
     prepare(&training.config, o);
     search.options = o;
     search.bar = &bar;
-    if (o->output && (status = file_out_open(&file, o->output, err))) return status;
+    if (o->output && (status = file_out_replace(&file, o->output, "step,lr,loss,", err))) return status;
     search.csv = file.stream;
     if (search.csv) fputs("step,lr,loss,smoothed_loss\n", search.csv);
     status = search_rates(&search, &training, err);

@@ -364,11 +364,11 @@ TEST_CASE(a_file_is_replaced_whole_or_not_at_all)
     store_fixture_run(home, "file", id);
     struct store *store = store_fixture_open(home);
     snprintf(path, sizeof path, "%s/out.csv", home);
-    assert_int_equal(file_write_atomic(path, "old", 3, &err), STATUS_OK);
+    assert_int_equal(file_write_atomic(path, "run,old", 7, &err), STATUS_OK);
     const char *wrong[] = {id, "nobody"};
     assert_int_equal(export_csv(store, wrong, 2, TABLE_RUNS, path, &err), STATUS_NOT_FOUND);
     char *text = store_fixture_slurp(path, NULL);
-    assert_string_equal(text, "old");
+    assert_string_equal(text, "run,old");
     free(text);
     assert_int_equal(export_csv(store, wrong, 1, TABLE_RUNS, path, &err), STATUS_OK);
     text = store_fixture_slurp(path, NULL);
@@ -389,6 +389,33 @@ TEST_CASE(a_file_is_replaced_whole_or_not_at_all)
     assert_non_null(strstr(err.text, path));
     assert_int_equal(export_csv(store, wrong, 1, TABLE_RUNS, "/dev/full", &err), STATUS_IO);
     assert_non_null(strstr(err.text, "/dev/full: cannot write: No space left"));
+    store_close(store);
+}
+
+TEST_CASE(a_file_that_holds_something_else_is_kept)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 16];
+    static const char *const others[] = {"my notes\n", "r", "ruin,step\n"};
+    struct err err = {0};
+    store_fixture_home("else", home, sizeof home);
+    store_fixture_run(home, "else", id);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    const struct metric_choice all = {true, true, NULL};
+    snprintf(path, sizeof path, "%s/out.csv", home);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(file_write_atomic(path, others[i], strlen(others[i]), &err), STATUS_OK);
+        assert_int_equal(export_csv(store, ids, 1, TABLE_RUNS, path, &err), STATUS_USAGE);
+        assert_int_equal(export_long(store, ids, 1, all, path, &err), STATUS_USAGE);
+        assert_int_equal(export_json(store, id, path, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.text, "exists already and holds something else"));
+        char *text = store_fixture_slurp(path, NULL);
+        assert_string_equal(text, others[i]);
+        free(text);
+    }
+    assert_int_equal(file_write_atomic(path, "", 0, &err), STATUS_OK); /* as mktemp makes it */
+    assert_int_equal(export_csv(store, ids, 1, TABLE_RUNS, path, &err), STATUS_OK);
+    assert_int_equal(export_csv(store, ids, 1, TABLE_RUNS, path, &err), STATUS_OK);
     store_close(store);
 }
 
