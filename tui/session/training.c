@@ -482,6 +482,7 @@ enum status training_start(const struct training_options *options, struct err *e
     if (!status) introduce(&s);
     if (!status && options->fork) training_report_fork(&s);
     if (!status) training_report_rate(&s);
+    if (!status) training_report_length(&s);
     if (!status && s.weights) report_weights(&s);
     if (!status) status = train(&s, err);
     close_session(&s);
@@ -558,6 +559,7 @@ enum status training_resume(const struct training_options *options, const struct
     if (!status && *changes)
         training_session_event(&s, trainer_state(s.trainer)->step, "info", "resumed with %s", changes);
     if (!status) training_report_rate(&s);
+    if (!status) training_report_length(&s);
     if (!status) status = train(&s, err);
     close_session(&s);
     return status;

@@ -1,6 +1,7 @@
 /* The origin of a session, see training_session.h. */
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,4 +236,25 @@ void training_report_rate(struct training_session *s)
                            "the learning rate had fallen to %.3g; it begins at %.3g again "
                            "(train.learning_rate sets another)",
                            last, next);
+}
+
+void training_report_length(struct training_session *s)
+{
+    const struct config *c = &s->config, *before = s->options->before;
+    const struct train_state *state = trainer_state(s->trainer);
+    char remedy[80] = "";
+    if (!before || !c->train.epochs || c->train.total_steps == before->train.total_steps) return;
+    double sequences = (double)trainer_sequences(s->trainer, TASK_TRAINING), done = (double)state->cursor,
+           batch = (double)c->train.batch_size * config_micro_batches(c, state->step),
+           all = done + (double)c->train.batch_size * (config_micro_batches_sum(c, c->train.total_steps) -
+                                                       config_micro_batches_sum(c, state->step)),
+           meant = c->train.epochs * sequences;
+    if (fabs(all - meant) < 2 * batch) return;
+    if (meant > done + batch && !*c->train.accumulation_plan)
+        snprintf(remedy, sizeof remedy, " (--train.total_steps=%.0f ends it after %g)",
+                 (double)state->step + floor((meant - done) / batch), c->train.epochs);
+    training_session_event(
+        s, state->step, "warning",
+        "train.epochs counts all steps with the new batch, so the run ends after %.2f epochs%s",
+        all / sequences, remedy);
 }

@@ -125,4 +125,8 @@ void training_report_fork(struct training_session *s);
 /* Warns where another length or schedule than before raises the learning rate. */
 void training_report_rate(struct training_session *s);
 
+/* Says when train.epochs, from which the steps follow, is no longer how much the run reads: steps before the
+ * checkpoint had another batch. */
+void training_report_length(struct training_session *s);
+
 #endif

@@ -220,6 +220,28 @@ STAGE_CASE(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length, struct 
         strstr(process_stderr(refused), "train.decay_steps = 41: the run has 40 (train.total_steps)"));
 }
 
+STAGE_CASE(another_batch_makes_other_epochs_which_is_said, struct stage *s)
+{
+    static const char said[] = "train.epochs counts all steps with the new batch, so the run ends after ";
+    process_run(0, "train", s->config, "--name=half", "--train.epochs=1", "--until=40", "--progress=none",
+                NULL);
+    char *steps = stage_query(s, "select value from params where name = 'train.total_steps'");
+    struct process *p = process_run(0, "resume", "half", "--until=41", "--progress=plain", NULL);
+    assert_null(strstr(process_stderr(p), said));
+    p = process_run(0, "fork", "half", "--train.batch_size=8", "--progress=plain", NULL);
+    const char *warning = strstr(process_stderr(p), said);
+    assert_non_null(warning);
+    const char *named = strstr(warning, "--train.total_steps=");
+    assert_non_null(named);
+    assert_int_equal(atoi(named + 20), 41 + (atoi(steps) - 41) / 2);
+    p = process_run(0, "fork", "half", "--train.batch_size=8",
+                    kept_format("--train.total_steps=%d", atoi(named + 20)), "--progress=plain", NULL);
+    assert_null(strstr(process_stderr(p), said));
+    char *epoch = stage_query(s, "select printf('%.1f', max(epoch)) from steps where run_id = (select id from"
+                                 " runs order by created_at desc, id desc limit 1)");
+    assert_string_equal(epoch, "1.0");
+}
+
 STAGE_CASE(a_model_named_from_one_folder_is_found_from_another, struct stage *s)
 {
     open_base(s);
