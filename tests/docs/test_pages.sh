@@ -134,6 +134,7 @@ before_example() {
         'anneal classify latest '* | 'anneal evaluate spam '*)
             anneal train --name spam --data.format=labels --data.train=mails.csv --data.tokenizer=bytes --train.total_steps=30 \
                 --train.batch_size=2 --train.seq_len=32 --model.hidden_dim=32 --model.num_layers=2 --progress none ;;
+        'anneal generate '*--batch*) printf 'In the beginning\nAnd the word\n' >prompts.txt ;;
         'anneal model export latest '*) anneal train my.ini --name exported --progress none ;;
         'anneal evaluate latest '*) anneal train my.ini --name trained --progress none ;;
         'anneal data prepare pages.jsonl.gz code/'*)

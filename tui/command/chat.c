@@ -326,4 +326,6 @@ const struct command command_chat =
     COMMAND("chat", "RUN|FOLDER", 1, 1, options, "talk with a model", run, defaults,
             .about = "Each line of the input is a message, which the model answers in the format that it was "
                      "trained on, its chat template. On a terminal, /help lists commands such as /clear and "
-                     "/retry, and Ctrl-C ends an answer. Through a pipe, each line gets one answer.");
+                     "/retry, and Ctrl-C ends an answer. Through a pipe, each line gets one answer.",
+            .notes = "  anneal chat my-model --system 'Answer briefly.'\n"
+                     "  echo 'Who was Moses?' | anneal chat my-model");

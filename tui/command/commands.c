@@ -65,12 +65,15 @@ static const struct command_hint hints[] = {
 };
 
 const struct command command_anneal = {
-    .line = {.name = "",
-             .words = "COMMAND",
-             .notes =
-                 "`anneal` alone opens the workbench, `anneal --version` prints the version. All state lives "
-                 "in $ANNEAL_HOME (default: ~/.local/share/anneal), except notes of which run uses how much "
-                 "memory: $ANNEAL_LEDGER, or /dev/shm/anneal-UID."},
+    .line =
+        {.name = "",
+         .words = "COMMAND",
+         .notes =
+             "Begin with `anneal demo`, which trains a small model in some minutes, or with your own text: "
+             "`anneal train --data.train=FILE --watch`.\n\n"
+             "`anneal` alone opens the workbench, `anneal --version` prints the version. All state lives "
+             "in $ANNEAL_HOME (default: ~/.local/share/anneal), except notes of which run uses how much "
+             "memory: $ANNEAL_LEDGER, or /dev/shm/anneal-UID."},
     .summary = "train language models from the terminal and watch them live",
     .subcommands = commands,
     .hints = hints,

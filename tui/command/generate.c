@@ -467,4 +467,7 @@ static const struct option_spec options[] = {
 const struct command command_generate =
     COMMAND("generate", "RUN|FOLDER", 1, 1, options, "continue a text", run, defaults,
             .about = "Continues TEXT with the newest checkpoint of RUN, with a checkpoint folder (it holds a "
-                     "config.json), or with an imported model, given by its name (anneal model import).");
+                     "config.json), or with an imported model, given by its name (anneal model import).",
+            .notes = "  anneal generate latest --prompt 'In the beginning'\n"
+                     "  anneal generate latest --best --temperature 0 --max-tokens 50\n"
+                     "  anneal generate latest --batch prompts.txt > texts.jsonl");

@@ -492,4 +492,6 @@ const struct command command_show = COMMAND(
     (struct options){0},
     .about = "Shows one run: a summary, its device as last measured, evaluations, measures, early stopping, "
              "checkpoints, traces, the newest sample, orders, events, and the complete configuration.",
-    .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest.");
+    .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest.\n\n"
+             "  anneal show latest\n"
+             "  anneal show latest --profile --layers");

@@ -383,8 +383,11 @@ static const struct option_spec train_options[] = {
 
 const struct command command_train = COMMAND(
     "train", "CONFIG.ini", 0, 1, train_options, "train a new run", run_train, defaults, .settings = true,
-    .about = "Trains a language model from scratch and records every step. Without a configuration it "
-             "trains the preset `shakespeare` on the King James Bible.",
+    .about =
+        "Trains a language model from scratch, or from the weights that model.from names, and records "
+        "every step. Without a configuration it trains the preset `shakespeare` on the King James Bible. "
+        "CONFIG.ini is a text with lines such as `learning_rate = 1e-3` below a line `[train]`: "
+        "`anneal show RUN` ends with one, and --help-config lists the keys.",
     .notes =
         "  anneal train                                             the default run\n"
         "  anneal train my.ini --train.learning_rate=1e-3           a file, and a key that overrides it\n"
