@@ -136,8 +136,10 @@ static void print_arithmetic(struct output *out, const struct training_session *
     int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;
     if (writes) samples += early_count(c->sample.early, c->sample.every, steps);
     double epochs = (double)all / (double)sequences;
-    char note[TASK_NOTE_SIZE], in_steps[48];
-    snprintf(in_steps, sizeof in_steps, grows ? "" : "; one epoch takes %s steps", TEXT_NUMBER(ceil(epoch)));
+    char note[TASK_NOTE_SIZE], in_steps[48] = "";
+    if (!grows)
+        snprintf(in_steps, sizeof in_steps, "; one epoch takes %s step%s", TEXT_NUMBER(ceil(epoch)),
+                 text_plural((int64_t)ceil(epoch)));
     trainer_note(s->trainer, note, sizeof note);
     if (out->json) {
         OUTPUT_MEMBERS(out, "parameters", model->parameters, "trained_parameters", trained,
@@ -175,15 +177,16 @@ static void print_arithmetic(struct output *out, const struct training_session *
                 (int)c->train.seq_len, TEXT_COUNT((double)validation));
     if (*note) output_line(out, "", "%s", note);
     output_line(out, "validation", "%s", training_validation_words(training_session_validation(s)));
-    output_line(out, "steps", "%d, each on %d sequences%s (%s tokens); %s tokens in all", (int)steps,
-                (int)batch, grows ? " at first" : "", TEXT_COUNT((double)tokens),
+    output_line(out, "steps", "%d, each on %d sequence%s%s (%s tokens); %s tokens in all", (int)steps,
+                (int)batch, text_plural(batch), grows ? " at first" : "", TEXT_COUNT((double)tokens),
                 TEXT_COUNT((double)all * (double)c->train.seq_len));
     if (epochs < 1)
         output_line(out, "epochs", "the run reads %.2g %% of the training data%s", 100 * epochs, in_steps);
     else
-        output_line(out, "epochs", "the run reads the training data %.2f times%s", epochs, in_steps);
-    output_line(out, "evaluations", evaluations ? "%d, each on %d sequences" : "none", (int)evaluations,
-                (int)evaluated);
+        output_line(out, "epochs", "the run reads the training data %.*f times%s", epochs < 100 ? 2 : 0,
+                    epochs, in_steps);
+    output_line(out, "evaluations", evaluations ? "%d, each on %d sequence%s" : "none", (int)evaluations,
+                (int)evaluated, text_plural(evaluated));
     output_line(out, "checkpoints", "%d, of %s each; the newest %d and the best are kept", (int)checkpoints,
                 TEXT_BYTES(need.checkpoint_bytes), (int)c->checkpoint.keep);
     output_line(out, "disk", "up to %s for them; %s are free", TEXT_BYTES(fmin(need.bytes, 1e18)),
