@@ -2,6 +2,7 @@
 #include "core/model/config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -103,6 +104,12 @@ static int64_t load_int(const void *field, size_t size)
     return size == sizeof(int) ? *(const int *)field : *(const int64_t *)field;
 }
 
+/* The upper bound as it is accepted: as a double, the largest int64 is rounded up. */
+static int64_t most_int(const struct key *key)
+{
+    return key->most < 0x1p63 ? (int64_t)key->most : INT64_MAX;
+}
+
 static enum status parse_value(void *record, const struct key *key, const char *full, const char *value,
                                struct err *err)
 {
@@ -115,7 +122,7 @@ static enum status parse_value(void *record, const struct key *key, const char *
     case KIND_INT: /* the bounds are doubles: the largest int64 rounds up, so it is compared as one */
         good =
             text_parse_int(value, &integer) && (double)integer >= key->least && (double)integer <= key->most;
-        snprintf(wanted, sizeof wanted, "a whole number from %.0f to %.0f", key->least, key->most);
+        snprintf(wanted, sizeof wanted, "a whole number from %.0f to %" PRId64, key->least, most_int(key));
         break;
     case KIND_REAL:
         good = good || (text_parse_double(value, &real) && real >= key->least && real <= key->most);
@@ -537,7 +544,7 @@ static void print_key_help(FILE *out, const struct key *k)
                             : strcmp(k->section, "model") == 0   ? "(preset)"
                                                                  : "(derived)";
     fprintf(out, "  %-26s default %-12s", k->name, *k->fallback ? k->fallback : otherwise);
-    if (k->kind == KIND_INT) fprintf(out, "  %.0f..%.0f", k->least, k->most);
+    if (k->kind == KIND_INT) fprintf(out, "  %.0f..%" PRId64, k->least, most_int(k));
     if (k->kind == KIND_REAL) fprintf(out, "  %.9g..%.9g", k->least, k->most);
     if (*k->list) fprintf(out, "  %s", k->list);
     if (*k->unit) fprintf(out, "  [%s]", k->unit);

@@ -259,7 +259,7 @@ TEST_CASE(a_bad_value_names_what_is_accepted)
     expect_word_refused("train.batch_size=", "a whole number");
     expect_word_refused("train.batch_size=99999999999999999999", "a whole number");
     expect_word_refused("train.seed=-1", "a whole number from 0");
-    expect_word_refused("train.seed=9223372036854775808", "a whole number");
+    expect_word_refused("train.seed=9223372036854775808", "a whole number from 0 to 9223372036854775807");
     expect_word_refused("train.learning_rate=-1", "a number from 0 to 1000");
     expect_word_refused("train.learning_rate=nan", "a number from 0 to 1000");
     expect_word_refused("train.learning_rate=inf", "a number from 0 to 1000");
