@@ -16,7 +16,9 @@ static enum status open_both(const struct config *c, const struct text_reading *
     const char *train = c->data.train, *tokenizer = c->data.tokenizer;
     *key = "data.train";
     enum status status = corpus_open(train, tokenizer, reading, cache, progress, out, err);
-    if (status && strchr(tokenizer, '/') && !file_exists(tokenizer)) *key = "data.tokenizer";
+    size_t length = strlen(tokenizer);
+    if (status && err && strncmp(err->text, tokenizer, length) == 0 && err->text[length] == ':')
+        *key = "data.tokenizer";
     if (status || !*c->data.val) return status;
     *key = "data.val";
     status = corpus_open_validation(out, c->data.val, reading, cache, progress, err);

@@ -239,7 +239,8 @@ STAGE_CASE(the_form_describes_fine_tuning_of_a_run, struct stage *s)
     static struct form_preview preview;
     static const char *const run[] = {"--model.from=learned", "--lora.rank=2"},
                              *const none[] = {"--model.from=lerned"},
-                             *const word[] = {"--data.tokenizer=abc"};
+                             *const word[] = {"--data.tokenizer=abc"},
+                             *const file[] = {"--data.tokenizer=abc.json"};
     process_run(0, "train", s->config, "--name=learned", "--train.total_steps=2", NULL);
     form_preview_make(run, 2, &preview);
     assert_string_equal(preview.problem, "");
@@ -251,6 +252,8 @@ STAGE_CASE(the_form_describes_fine_tuning_of_a_run, struct stage *s)
     assert_non_null(strstr(preview.problem, "did you mean \"learned\"?"));
     form_preview_make(word, 1, &preview);
     assert_memory_equal(preview.problem, "data.tokenizer: ", 16); /* the form marks the key's field */
+    form_preview_make(file, 1, &preview);
+    assert_memory_equal(preview.problem, "data.tokenizer: ", 16);
 }
 
 STAGE_CASE(the_configuration_of_a_run_is_shown_without_its_base, struct stage *s)
