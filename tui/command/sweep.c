@@ -126,6 +126,15 @@ static enum status check_comparable(const struct plan_of_sweep *p, const struct 
     return STATUS_OK;
 }
 
+/* Notes on the texts are for the first run that reads them. */
+static bool reads_as_first(const struct plan_of_sweep *p, const struct config *config)
+{
+    const struct config *first = &p->first;
+    return strcmp(config->data.train, first->data.train) == 0 &&
+           strcmp(config->data.val, first->data.val) == 0 &&
+           strcmp(config->data.tokenizer, first->data.tokenizer) == 0;
+}
+
 static enum status plan_run(struct plan_of_sweep *p, const struct words *words, const struct options *o,
                             int index, struct err *err)
 {
@@ -136,11 +145,12 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
         status =
             err_set(err, STATUS_USAGE,
                     "checkpoint.contents must be full, so that runs can go on at a rung (or --factor 1)");
+    bool notes = !index || !reads_as_first(p, &config);
     if (!status && !index) p->first = config;
     if (!status && !(p->configs[index] = config_text(&config)))
         status = err_no_memory(err, "the configurations");
     if (!status) status = check_different(p, index, err);
-    if (!status) status = sweep_probe(&config, o->device, p->sweep.ranks, &p->found[index], err);
+    if (!status) status = sweep_probe(&config, o->device, p->sweep.ranks, notes, &p->found[index], err);
     if (status && status != STATUS_INTERRUPTED)
         return err_prefix(err, "run %d (%s)", index + 1,
                           sweep_run_words(&p->sweep, index, words_of, sizeof words_of));

@@ -65,11 +65,12 @@ static void prepared(void *context)
     progress_bar_finish(context);
 }
 
-static void probe(const struct config *config, const char *device, struct answer *answer)
+static void probe(const struct config *config, const char *device, bool notes, struct answer *answer)
 {
     struct ranks ranks;
     struct progress_bar bar;
     struct progress progress = progress_bar_init(&bar, stderr, PROGRESS_AUTO);
+    if (!notes) progress.note = NULL;
     struct training_options options = {.config = *config,
                                        .device = device,
                                        .ranks = &ranks,
@@ -83,8 +84,8 @@ static void probe(const struct config *config, const char *device, struct answer
     ranks_end(&ranks);
 }
 
-enum status sweep_probe(const struct config *config, const char *device, int ranks, struct sweep_probe *out,
-                        struct err *err)
+enum status sweep_probe(const struct config *config, const char *device, int ranks, bool notes,
+                        struct sweep_probe *out, struct err *err)
 {
     int status = 0;
     struct answer *shared =
@@ -95,7 +96,7 @@ enum status sweep_probe(const struct config *config, const char *device, int ran
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        probe(config, device, shared);
+        probe(config, device, notes, shared);
         _exit(0);
     }
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;

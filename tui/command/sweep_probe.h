@@ -14,8 +14,9 @@ struct sweep_probe {
 };
 
 /* Tries it for a run of `ranks` processes, in a process of its own, so that this one never holds memory of a
- * device. Prepares the corpus, with its progress on standard error. */
-enum status sweep_probe(const struct config *config, const char *device, int ranks, struct sweep_probe *out,
-                        struct err *err);
+ * device. Prepares the corpus, with its progress on standard error, and with `notes` also what is to be said
+ * about its texts. */
+enum status sweep_probe(const struct config *config, const char *device, int ranks, bool notes,
+                        struct sweep_probe *out, struct err *err);
 
 #endif

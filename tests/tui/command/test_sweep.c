@@ -2,6 +2,7 @@
  * twice when it is interrupted. */
 #include <math.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -161,6 +162,20 @@ STAGE_CASE(a_dry_run_lists_the_runs_and_makes_none, struct stage *s)
     assert_int_equal(stage_count_runs(), 1);
     text = process_output("sweep", "show", NULL);
     assert_string_equal(text, "");
+}
+
+STAGE_CASE(what_is_said_about_the_texts_of_all_runs_is_said_once, struct stage *s)
+{
+    static const char doubt[] = "latin1.txt: is not all UTF-8";
+    char text[8000], *path = stage_path(s, "latin1.txt");
+    memset(text, 'a', sizeof text);
+    text[100] = '\xe9';
+    stage_write(path, text, sizeof text);
+    char *data = kept_format("--data.train=%s", path);
+    struct process *p = process_run(0, "sweep", s->config, OPTIMIZERS, data, "--dry-run", NULL);
+    char *once = strstr(process_stderr(p), doubt);
+    assert_non_null(once);
+    assert_null(strstr(once + 1, doubt));
 }
 
 STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
