@@ -438,6 +438,53 @@ bool comparison_has_same_tokens(const struct comparison *c)
     return true;
 }
 
+static bool same_setting(const struct compared *a, const struct compared *b, const char *key)
+{
+    const char *x = setting_of(a, key), *y = setting_of(b, key);
+    return !x || !y || same_value(x, y);
+}
+
+/* The rows of an evaluation times their length, at most; 0: all of the text; -1: not known. */
+static double evaluated_tokens(const struct compared *run)
+{
+    static const char *const keys[] = {"eval.batches", "train.batch_size", "train.seq_len"};
+    double tokens = 1;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        tokens *= setting_number(run->params, run->param_count, keys[i]);
+    return isnan(tokens) ? -1 : tokens;
+}
+
+/* Without data.val, a part of data.train is held out. */
+static bool validate_on_same_text(const struct compared *a, const struct compared *b)
+{
+    const char *val = setting_of(a, "data.val"), *x = setting_of(a, "data.train"),
+               *y = setting_of(b, "data.train");
+    if (!same_setting(a, b, "data.val")) return false;
+    if (!val || *val || !x || !y) return true;
+    return comparison_same_sources(x, y) && same_setting(a, b, "data.val_fraction") &&
+           same_setting(a, b, "data.val_split");
+}
+
+const char *comparison_validation_note(const struct comparison *c)
+{
+    static const char texts[] = "Validation losses may be of different texts: data.train, data.val, "
+                                "data.val_fraction or data.val_split differ.",
+                      parts[] =
+                          "Validation losses may be of different parts of the text: an evaluation reads "
+                          "eval.batches x train.batch_size sequences (eval.batches = 0: all of it).";
+    const struct compared *first = NULL;
+    const char *note = NULL;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct compared *run = &c->runs[i];
+        if (run->info->best_step < 0) continue;
+        if (!first) first = run;
+        if (!validate_on_same_text(first, run)) return texts;
+        double tokens = evaluated_tokens(run), of_first = evaluated_tokens(first);
+        if (tokens >= 0 && of_first >= 0 && tokens != of_first) note = parts;
+    }
+    return note;
+}
+
 /* Whether this outcome ranks two runs: losses per token if the tokens are the same, times if the same steps
  * have been finished. */
 static bool are_comparable(const struct compared *a, const struct compared *b,

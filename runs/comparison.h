@@ -94,6 +94,10 @@ bool comparison_same_sources(const char *x, const char *y);
  * run of unknown configuration counts as alike. */
 bool comparison_has_same_tokens(const struct comparison *c);
 
+/* A sentence for readers if the runs' validation losses may be of other texts, or of other parts of one; else
+ * NULL. A run without evaluations or of unknown configuration counts as alike. */
+const char *comparison_validation_note(const struct comparison *c);
+
 /* Whether the run's value is the best of at least two that differ and can be compared. */
 bool comparison_is_best(const struct comparison *c, const struct comparison_row *row, size_t run);
 

@@ -65,6 +65,7 @@ static void write_section(FILE *out, const struct comparison *c, enum comparison
 enum status export_markdown(const struct comparison *comparison, const char *path, struct err *err)
 {
     struct file_out file;
+    const char *note = comparison_validation_note(comparison);
     char keys[120];
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
@@ -81,6 +82,8 @@ enum status export_markdown(const struct comparison *comparison, const char *pat
         "\n## Outcome\n\nA star marks the best; in brackets is the difference from the first run.\n", "");
     if (!comparison_has_same_tokens(comparison))
         fputs("\nLosses are per token, and the tokens differ: they cannot be compared.\n", file.stream);
+    else if (note)
+        fprintf(file.stream, "\n%s\n", note);
     write_section(file.stream, comparison, COMPARED_STOPPING, "\n## Early stopping\n", "");
     return file_out_close(&file, STATUS_OK, ferror(file.stream) ? EIO : 0, err);
 }

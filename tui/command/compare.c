@@ -49,6 +49,7 @@ static void print_stopping(struct table *table, const struct comparison *c, bool
 static void print_page(struct comparison *c, bool all)
 {
     int width = output_columns(stdout) ? output_columns(stdout) : 80; /* the same everywhere */
+    const char *note = comparison_validation_note(c);
     char keys[TEXT_SIZE];
     struct table table = {0};
     for (size_t i = 0; i < c->count; i++)
@@ -63,6 +64,8 @@ static void print_page(struct comparison *c, bool all)
     if (!comparison_has_same_tokens(c))
         printf("\nLosses are per token, and the tokens differ: compare the bits per byte of `%s evaluate`.\n",
                TEXT_PROGRAM);
+    else if (note)
+        printf("\n%s\n", note);
 }
 
 /* ---- JSON: a value that is absent or not finite is null ---- */

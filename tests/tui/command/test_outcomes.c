@@ -181,6 +181,33 @@ TEST_CASE(compare_judges_only_what_can_be_compared)
     assert_null(strstr(out, "bits per byte"));
 }
 
+static void add_evaluated(const char *home, const char *name, int batches, int batch_size, const char *val)
+{
+    char config[200], id[RUN_ID_MAX];
+    snprintf(config, sizeof config,
+             "[train]\nbatch_size = %d\nseq_len = 64\n[data]\ntrain = a\nval = %s\n[eval]\nbatches = %d\n",
+             batch_size, val, batches);
+    three_runs_add(home, name, config, 3, 3.5, 1000, 1000, id);
+}
+
+TEST_CASE(compare_says_where_validation_losses_are_of_other_text)
+{
+    static const char parts[] = "may be of different parts of the text",
+                      texts[] = "may be of different texts";
+    char home[PATH_MAX];
+    three_runs_home("compare-validation", home);
+    add_evaluated(home, "one", 20, 4, "");
+    add_evaluated(home, "equal", 40, 2, "");
+    add_evaluated(home, "wide", 20, 8, "");
+    add_evaluated(home, "other", 20, 4, "b");
+    assert_non_null(strstr(process_output("compare", "one", "wide", NULL), parts));
+    assert_non_null(strstr(process_output("compare", "one", "wide", "--markdown", NULL), parts));
+    assert_non_null(strstr(process_output("compare", "one", "other", NULL), texts));
+    assert_null(strstr(process_output("compare", "one", "equal", NULL), "Validation losses"));
+    store_fixture_sql(home, "update runs set best_val_loss = null, best_step = null where name = 'wide'");
+    assert_null(strstr(process_output("compare", "one", "wide", NULL), "Validation losses"));
+}
+
 TEST_CASE(numbers_that_are_odd_are_shown_as_what_they_are)
 {
     char home[PATH_MAX], id[RUN_ID_MAX], line[200];
