@@ -115,10 +115,37 @@ static void print_measures(struct output *o, const struct run_history *h)
     output_list_end(o);
 }
 
+/* On a page, the newest value of each measure that the last evaluation lacks, as of a run that was imported.
+ */
+static void print_older_measures(struct output *o, const struct run_history *h)
+{
+    struct arena arena = {0};
+    void *seen = NULL;
+    size_t count = 0;
+    output_list(o, "older_measures", "Newest values of other measures");
+    for (size_t i = 0; i < h->measure_count; i++) {
+        const struct measure_record *measure = &h->measures[i];
+        size_t k = 0;
+        while (k < count && strcmp(((const char **)seen)[k], measure->name) != 0) k++;
+        if (k < count) continue;
+        const char **name = arena_grow(&arena, &seen, count, sizeof *name);
+        if (!name) break;
+        *name = measure->name;
+        count++;
+        if (measure->step == h->measures[0].step) continue;
+        output_item(o);
+        output_line(o, "measure", "%s", measure->name);
+        output_line(o, ">step", "%" PRId64, measure->step);
+        output_line(o, ">value", "%.4g", measure->value);
+    }
+    output_list_end(o);
+    arena_release(&arena);
+}
+
 static void show_measures(struct output *o, const struct show *s)
 {
     if (!o->json && s->history.measure_count)
-        print_measures(o, &s->history);
+        print_measures(o, &s->history), print_older_measures(o, &s->history);
     else
         show_records(o, s, "measures", "", TABLE_MEASURES, s->history.measures, s->history.measure_count);
 }

@@ -104,6 +104,24 @@ TEST_CASE(compare_has_the_measures_of_the_best_evaluation)
     assert_true(json_real_value(json_object_get(json_object_get(fast, "measures"), "accuracy")) == 0.75);
 }
 
+TEST_CASE(show_has_a_measure_that_the_last_evaluations_lack)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX], sql[400];
+    three_runs_home("older-measures", home);
+    three_runs_add(home, "logged", "[train]\nseed = 1\n", 3, 3.5, 1000, 1000, id);
+    snprintf(sql, sizeof sql,
+             "insert into measures(run_id, segment, step, name, value) with recursive n(i) as "
+             "(select 90 union all select i + 1 from n where i < 99) select '%s', 1, i, 'each', i from n "
+             "union all select '%s', 1, 40, 'rare', 0.25 union all select '%s', 1, 50, 'rare', 0.5",
+             id, id, id);
+    store_fixture_sql(home, sql);
+    char *out = process_output("show", "logged", NULL);
+    assert_non_null(
+        strstr(out, "\nNewest values of other measures\n  measure  step  value\n  rare       50    0.5\n"));
+    store_fixture_sql(home, "delete from measures where name = 'rare'");
+    assert_null(strstr(process_output("show", "logged", NULL), "other measures"));
+}
+
 TEST_CASE(compare_speaks_json)
 {
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
