@@ -25,6 +25,11 @@
 #include "runs/columns.h"
 #include "runs/store.h"
 
+/* Of a damaged database. */
+#define DATABASE_REMEDY                                                                                      \
+    "(restore a copy, or move it away: `anneal doctor --repair` then makes the runs again, but not their "   \
+    "history)"
+
 enum {
     STORE_STATEMENTS_MAX = 256,
     STORE_BUSY_MS = 5000,              /* how long to wait for another process's lock */

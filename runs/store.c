@@ -397,10 +397,8 @@ enum status store_check(struct store *store, struct err *err)
     store_column_text(check, 0, text, sizeof text);
     sqlite3_reset(check);
     if (strcmp(text, "ok") == 0) return STATUS_OK;
-    return err_set(err, STATUS_CORRUPT,
-                   "%s: the database is damaged: %s (restore a copy, or save what is left with `sqlite3 "
-                   "anneal.db .recover`)",
-                   store->path, CLEAN_LINE(text));
+    return err_set(err, STATUS_CORRUPT, "%s: the database is damaged: %s " DATABASE_REMEDY, store->path,
+                   CLEAN_LINE(text));
 }
 
 void store_close(struct store *store)

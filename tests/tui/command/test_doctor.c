@@ -319,6 +319,8 @@ STAGE_CASE(a_damaged_database_is_found_and_folders_are_checked_all_the_same, str
     flip(kept_format("%s/model.safetensors", step), 2000);
     const char *out = doctor(s, 1);
     expect_line(out, "problem", database, "the database is damaged");
+    expect_line(out, "problem", database,
+                "or move it away: `anneal doctor --repair` then makes the runs again");
     expect_line(out, "problem", step, "model.safetensors");
     stage_write(database, "not a database at all, but a text of some length", 48);
     out = doctor(s, 1);
