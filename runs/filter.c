@@ -258,8 +258,7 @@ static int parse_or(struct parser *p);
 static int parse_term(struct parser *p)
 {
     char op[3] = "";
-    skip_blanks(p);
-    const char *begin = p->at;
+    const char *begin = p->at; /* keyword() has passed over blanks */
     if (*begin == '(') {
         p->at++;
         int inside = parse_or(p);

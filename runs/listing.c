@@ -26,7 +26,7 @@ enum status listing_names(struct listing *listing, struct store *store, struct e
     arena_release(&listing->names_arena);
     enum status status = field_names_read(store, &listing->names_arena, &names, &count, err);
     if (status) return status;
-    all = arena_alloc_array(&listing->names_arena, count + more + 1, sizeof *all);
+    all = arena_alloc_array(&listing->names_arena, count + more, sizeof *all);
     if (!all) return err_no_memory(err, "a list of runs");
     memcpy(all, names, count * sizeof *all);
     if (more) memcpy(all + count, listing->more_names, more * sizeof *all);
