@@ -132,7 +132,7 @@ TEST_CASE(the_token_that_begins_the_next_turn_ends_an_answer_also_the_last_one)
     const uint32_t end = 440; /* <|end|> */
     size_t learned = 0;
     const char *glm = "{% for m in messages %}{{ '<|end|>' if m.role == 'user' else '<|pad|>' }}\n"
-                      "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|pad|>\n{% endif %}";
+                      "{{ '' + m.content }}{% endfor %}{% if add_generation_prompt %}<|pad|>\n{% endif %}";
     assert_ok(read_text(glm, NULL, "tokenizer/qwen_style",
                         "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
                         "\"content\": \"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": "

@@ -110,6 +110,12 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
     expect_refused("a.csv", good, sizeof good - 1, "text,label\ne,z\n",
                    "line 2: the training data has no label \"z\"; it has x, y", "");
     expect_refused("a.csv", good, sizeof good - 1, "text,label\n", "no text to validate on", "");
+    static const char six[] =
+        "text,label\na,a23456789012345678901234567890\nb,b23456789012345678901234567890\n"
+        "c,c23456789012345678901234567890\nd,d23456789012345678901234567890\n"
+        "e,e23456789012345678901234567890\nf,f23456789012345678901234567890\n";
+    expect_refused("a.csv", six, sizeof six - 1, "text,label\ng,g\n",
+                   "b23456789012345678901234567890, c23456", ", e23456789012345678901234567890,...");
 }
 
 TEST_CASE(more_labels_than_a_classifier_has_are_refused)
