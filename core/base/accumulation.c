@@ -68,18 +68,16 @@ int64_t accumulation_most(const char *plan)
 {
     struct range r = {0};
     int64_t most = 1;
-    while (next_range(&plan, &r) && r.end < INT64_MAX) most = r.size > most ? r.size : most;
-    return r.size > most ? r.size : most;
+    while (next_range(&plan, &r)) most = r.size > most ? r.size : most;
+    return most;
 }
 
 double accumulation_sum(const char *plan, int64_t steps)
 {
     struct range r = {0};
     double sum = 0;
-    while (next_range(&plan, &r) && r.begin < steps) {
+    while (next_range(&plan, &r) && r.begin < steps)
         sum += (double)((r.end < steps ? r.end : steps) - r.begin) * (double)r.size;
-        if (r.end == INT64_MAX) break;
-    }
     return sum;
 }
 

@@ -198,6 +198,15 @@ TEST_CASE(text_suggests_the_nearest_name)
     static const char *const options[] = {"help", "name"};
     assert_string_equal(text_nearest("nmae", options, 2), "name");
     assert_null(text_nearest("step", options, 2)); /* half of its letters differ */
+    static const char *const short_names[] = {"ay", "lr"};
+    assert_null(text_nearest("xa", short_names, 2)); /* a letter in both is no exchange of neighbours */
+    assert_string_equal(text_nearest("l", short_names, 2), "lr");
+    char longest[66];
+    const char *const name = longest;
+    memset(longest, 'x', sizeof longest);
+    longest[64] = '\0';
+    assert_string_equal(text_nearest(longest + 1, &name, 1), longest);
+    assert_string_equal(text_nearest(longest, &name, 1), longest);
     assert_string_equal(DID_YOU_MEAN("name"), "; did you mean \"name\"?");
     assert_string_equal(DID_YOU_MEAN(NULL), "");
 }
@@ -215,6 +224,10 @@ TEST_CASE(numbers_are_written_short_and_read_back)
     assert_string_equal(text_format_count(10815744, buf, sizeof buf), "10.8M");
     assert_string_equal(text_format_count(999.6, buf, sizeof buf), "1.00k");
     assert_string_equal(text_format_bytes(1536, buf, sizeof buf), "1.5 KiB");
+    assert_string_equal(text_format_bytes((1 << 20) - 50, buf, sizeof buf), "1.0 MiB");
+    assert_string_equal(text_format_bytes(UINT64_MAX, buf, sizeof buf), "16.0 EiB");
+    assert_string_equal(text_format_number(123456, buf, sizeof buf), "123,456");
+    assert_string_equal(text_format_number(1234567, buf, 6), "1,23"); /* cut */
     int64_t n;
     double d;
     assert_true(text_parse_int("-12", &n) && n == -12);
