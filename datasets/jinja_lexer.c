@@ -85,17 +85,17 @@ static void lex_escape(struct lexer *p, struct buffer *out)
     if (known) {
         buffer_put(p->j, out, (struct text){to + (known - from), 1});
     } else if (digits) {
-        utf8proc_int32_t point = 0;
+        uint32_t point = 0; /* of up to 32 bits */
         utf8proc_uint8_t bytes[4];
         for (int i = 0; i < digits; i++) {
             char digit = source_at(p, p->at++);
-            if (!isxdigit((unsigned char)digit) || point > 0x10FFFF)
+            if (!isxdigit((unsigned char)digit))
                 jinja_syntax(p->j, "an escape in a string is not a character", TEXT(""));
-            point = point * 16 + (digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10);
+            point = point * 16 + (uint32_t)(digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10);
         }
-        if (!utf8proc_codepoint_valid(point))
+        if (!utf8proc_codepoint_valid((utf8proc_int32_t)point))
             jinja_syntax(p->j, "an escape in a string is not a character", TEXT(""));
-        size_t n = (size_t)utf8proc_encode_char(point, bytes);
+        size_t n = (size_t)utf8proc_encode_char((utf8proc_int32_t)point, bytes);
         buffer_put(p->j, out, (struct text){(const char *)bytes, n});
     } else if (c == 'N' || c == '\n' || isdigit((unsigned char)c)) {
         JINJA_REFUSE(p->j, "the escape \\%c in a string is not supported", c == '\n' ? ' ' : c);
