@@ -284,6 +284,7 @@ TEST_CASE(every_key_that_could_change_the_numbers_is_refused_by_name)
         {"\"rms_norm_eps\": \"1e-5\"", "rms_norm_eps must be a number"},
         {"\"tie_word_embeddings\": 1", "tie_word_embeddings must be true or false"},
         {"\"layer_types\": [\"full_attention\"]", "must be a list of num_hidden_layers = 4"},
+        {"\"layer_types\": [\"full_attention\", 1, \"full_attention\", \"\"]", "for layer 1 it has neither"},
         {"\"layer_types\": [\"full_attention\", \"full_attention\", \"chunked_attention\", "
          "\"full_attention\"]",
          "for layer 2 it has chunked_attention"},

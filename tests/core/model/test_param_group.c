@@ -57,8 +57,8 @@ TEST_CASE(the_ranges_say_of_every_element_what_its_group_says)
     for (int kind = 0; kind < 6; kind++) {
         struct model model = open_model(kind);
         struct param_groups groups = {.count = 0};
-        add(&groups, "values", "*.v_proj.*", "0.3", "0.5");
         add(&groups, "up", "*.1.mlp.up_proj.*", "inherit", "0");
+        add(&groups, "values", "*.v_proj.*", "0.3", "0.5");
         add(&groups, "norms", "*norm*", "0", "2");
         add(&groups, "rest-of-0", "*.layers.0.*", "0.2", "3");
         struct update_range *ranges = calloc(model.param_count, sizeof *ranges);
@@ -159,6 +159,12 @@ TEST_CASE(muon_is_refused_for_vectors_embedding_head_and_with_other_optimizers)
         "vector;");
     expect_refused_with(OPTIMIZER_LION, &norms,
                         "only train.optimizer = muon has two rules (this run has lion)");
+    struct param_groups last = {.count = 0};
+    struct model model = open_model(0);
+    set(&last, "last.match", model.params[model.param_count - 1].name);
+    set(&last, "last.optimizer", "adamw");
+    expect_refused_with(OPTIMIZER_LION, &last, "only train.optimizer = muon has two rules");
+    model_release(&model);
     set(&all, "all.match", "*");
     set(&all, "all.optimizer", "muon");
     expect_refused_with(OPTIMIZER_MUON, &all, "matches model.embed_tokens.weight, embedding or head;");

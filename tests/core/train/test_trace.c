@@ -115,6 +115,8 @@ TEST_CASE(what_the_device_saw_is_a_thread_a_stream)
                 upload->blocks == -1); /* not known, and not one */
     assert_true(upload->bytes == 400 && upload->gigabytes == 4);
     assert_true(trace_find(&reading, "fill")->thread == 8);
+    assert_string_equal(reading.threads[2][7], "stream 7");
+    assert_string_equal(reading.threads[2][8], "stream 8");
     assert_null(trace_find(&reading, "of the step before"));
     assert_true(in->start == 0 && in->duration == 20);
 }

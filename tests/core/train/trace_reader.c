@@ -49,9 +49,14 @@ static void read_event(const json_t *json, struct trace_reading *out)
     int process = (int)json_integer_value(json_object_get(json, "pid"));
     assert_true(name && *name && phase && process > 0 && process < 10);
     if (strcmp(phase, "M") == 0) {
-        if (strcmp(name, "process_name") == 0)
-            snprintf(out->processes[process], sizeof out->processes[process], "%s",
-                     json_string_value(json_object_get(args, "name")));
+        const char *given = json_string_value(json_object_get(args, "name"));
+        json_int_t thread = json_integer_value(json_object_get(json, "tid"));
+        bool whole = strcmp(name, "process_name") == 0;
+        assert_true(given && (whole || (strcmp(name, "thread_name") == 0 && thread >= 0)));
+        if (whole)
+            snprintf(out->processes[process], sizeof out->processes[process], "%s", given);
+        else if (thread < 10)
+            snprintf(out->threads[process][thread], sizeof out->threads[process][thread], "%s", given);
         return;
     }
     assert_string_equal(phase, "X");
@@ -95,7 +100,11 @@ void trace_read(const char *path, struct trace_reading *out)
     assert_true(json_is_array(events));
     json_array_foreach(events, i, event) read_event(event, out);
     json_decref(root);
-    for (int k = 0; k < out->count; k++) assert_true(out->processes[out->events[k].process][0] != '\0');
+    for (int k = 0; k < out->count; k++) {
+        const struct trace_event *e = &out->events[k];
+        assert_true(out->processes[e->process][0] &&
+                    (e->thread >= 10 || out->threads[e->process][e->thread][0]));
+    }
     int ranks = 0;
     for (int p = 1; p < 10; p += 2) ranks += out->processes[p][0] != '\0';
     assert_int_equal(trace_count(out, "step"), ranks);

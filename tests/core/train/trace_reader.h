@@ -20,7 +20,8 @@ struct trace_event {
 struct trace_reading {
     struct trace_event events[TRACE_EVENTS_MAX];
     int count;
-    char processes[10][100]; /* names by number */
+    char processes[10][100];  /* names by number */
+    char threads[10][10][40]; /* of process and thread */
 };
 
 /* Fails the test unless the file is JSON with traceEvents, each complete event has a name, a process and a
