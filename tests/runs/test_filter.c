@@ -401,6 +401,7 @@ TEST_CASE(a_name_may_be_in_any_script)
         {"\033[31mred", "31mred"},
         {"a\u2028b\u00a0c", "a-b-c"},
         {"my long run", "my-long-run"},
+        {"end.-.", "end"},
         {"...", NULL},
         {"", NULL},
         {NULL, NULL},
