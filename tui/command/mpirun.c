@@ -175,9 +175,10 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     free(all);
     if (pid < 0) return err_set(err, STATUS_FAILED, "--ranks: cannot start a process: %s", strerror(errno));
     int status = wait_for(pid, &signals, &asked);
-    bool before_ranks =
-        WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR2; /* stopped before there were any */
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : !before_ranks;
+    /* mpirun may die of a signal that it was to pass on, before there are ranks or when they have ended */
+    int code = WIFEXITED(status)             ? WEXITSTATUS(status)
+               : WTERMSIG(status) == SIGUSR1 ? EX_TEMPFAIL
+                                             : WTERMSIG(status) != SIGUSR2;
     if (code == NOT_STARTED)
         return err_set(err, STATUS_NOT_FOUND,
                        "several ranks need mpirun, which cannot be started (apt install openmpi-bin; --ranks "
