@@ -99,8 +99,8 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
             return 0;
         }
     } else if (live && action == ACTION_LR) {
-        workbench_prompt(workbench, ACTION_LR, "", "factor of the scheduled learning rate, now %s, of %s:",
-                         AXIS_TEXT(now), run->name);
+        workbench_prompt(workbench, ACTION_LR, "",
+                         "factor of the scheduled learning rate, now %s, of %s:", AXIS_TEXT(now), run->name);
         return 0;
     } else if (live && code != K_CONFIRMED) {
         workbench_ask(workbench, action, "%s the learning rate of %s from its next step on?",
