@@ -12,7 +12,12 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
-enum { BLOCKS_MAX = 512, TWO = 2 * SIMD_LANES };
+enum {
+    BLOCKS_MAX = 512,
+    TWO = 2 * SIMD_LANES,
+    AHEAD =
+        8192, /* bytes from what is read to what is fetched: the processor's own prefetcher is not enough */
+};
 
 static inline real *row_of(struct matrix logits, int n)
 {
@@ -69,6 +74,8 @@ __attribute__((always_inline)) static inline float block_sum(real *x, int count,
         if (keep) real_store_two(x + i, e);
         sum[0] += e[0], sum[1] += e[1];
         if (i >= whole) continue;
+        for (int line = 0; line < (int)(TWO * sizeof(real)); line += 64)
+            __builtin_prefetch((const char *)(next + i) + AHEAD + line, 0, 2);
         real_load_two(soon, next + i);
         most[0] = simd_greater(soon[0], most[0]), most[1] = simd_greater(soon[1], most[1]);
     }
