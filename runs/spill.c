@@ -109,7 +109,7 @@ enum status spill_make(struct spill *spill, const char *path, const struct run_n
     if (!status) {
         fwrite(magic, 1, sizeof magic, out.stream);
         fwrite(spill->bytes, 1, n, out.stream);
-        status = file_out_close(&out, STATUS_OK, ferror(out.stream) ? EIO : 0, err);
+        status = file_out_close(&out, STATUS_OK, 0, err);
     }
     free(spill->bytes);
     spill->bytes = NULL;

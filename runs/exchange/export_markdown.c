@@ -85,5 +85,5 @@ enum status export_markdown(const struct comparison *comparison, const char *pat
     else if (note)
         fprintf(file.stream, "\n%s\n", note);
     write_section(file.stream, comparison, COMPARED_STOPPING, "\n## Early stopping\n", "");
-    return file_out_close(&file, STATUS_OK, ferror(file.stream) ? EIO : 0, err);
+    return file_out_close(&file, STATUS_OK, 0, err);
 }
