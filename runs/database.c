@@ -262,10 +262,12 @@ enum status store_end(struct store *store, enum status status, struct err *err)
     return status;
 }
 
-void store_give_way(double began)
+void store_give_way(double *began)
 {
-    double pause = fmin((clock_monotonic() - began) / 2, 1);
-    nanosleep(&(struct timespec){(time_t)pause, (long)(fmod(pause, 1) * 1e9)}, NULL);
+    double worked = clock_monotonic() - *began, rest = fmin(fmax(worked / 2, 0.12), 1);
+    if (worked < 0.2) return;
+    nanosleep(&(struct timespec){(time_t)rest, (long)(fmod(rest, 1) * 1e9)}, NULL);
+    *began = clock_monotonic();
 }
 
 enum status store_read_begin(struct store *store, struct err *err)

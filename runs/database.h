@@ -105,9 +105,11 @@ void store_rollback(struct store *store);
  * commit. */
 enum status store_end(struct store *store, enum status status, struct err *err);
 
-/* Rests half as long as the transaction took that began at `began` (clock_monotonic), a second at most: after
- * each of many, so that other processes write between them. */
-void store_give_way(double began);
+/* Between transactions of a long work: rests if a fifth of a second has passed since *began
+ * (clock_monotonic), which becomes the time after the rest. It lasts half as long as the work, a second at
+ * most, and longer than SQLite's busy handler waits between two tries, so that whoever waits to write does so
+ * then. */
+void store_give_way(double *began);
 
 /* The lock across processes: STATUS_BUSY after `patience_ms`. */
 enum status store_lock(struct store *store, int patience_ms, struct err *err);

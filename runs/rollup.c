@@ -143,7 +143,10 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
     snprintf(sql, sizeof sql, "select step, nan");
     for (int m = 0; m < ROLLUP_METRICS; m++)
         text_add(sql, sizeof sql, ", ", "%s", metric_name((enum metric)m));
-    text_add(sql, sizeof sql, " ", "%s and step >= ?2 and step < ?3 order by t.segment, t.step",
+    /* with the segments named, the index finds the steps; without, all of the run's are read */
+    text_add(sql, sizeof sql, " ",
+             "%s and t.segment in (select segment from segments where run_id = ?1)"
+             " and step >= ?2 and step < ?3 order by t.segment, t.step",
              table_history(TABLE_STEPS, from));
     enum status status = store_query(store, &select, err, sql, "sii", run_id, first, end);
     while (!status && !(status = store_step(store, select, &row, err)) && row) {
@@ -164,10 +167,15 @@ enum status rollup_begin(struct rollup *rollup, struct store *store, const char 
                          struct err *err)
 {
     int64_t end, from = first_step, largest = rollup_level[ROLLUP_LEVELS - 1];
-    enum status status =
-        store_do(store, err, "delete from rollup where run_id = ?1 and first_step + level > ?2", "si", run_id,
-                 first_step);
+    enum status status = STATUS_OK;
     for (int level = 0; !status && level < ROLLUP_LEVELS; level++) {
+        for (int m = 0; !status && m < ROLLUP_METRICS; m++)
+            status = store_do(store, err,
+                              "delete from rollup where run_id = ?1 and metric = ?2 and level = ?3"
+                              " and first_step > ?4",
+                              "ssii", run_id, metric_name((enum metric)m), rollup_level[level],
+                              first_step - rollup_level[level]);
+        if (status) break;
         rollup->first_step[level] = -1;
         status = rollup_end(store, run_id, level, &end, err);
         if (!status && end < from) from = end;

@@ -431,10 +431,10 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     run_folder(store, id, folder, sizeof folder);
     status = mark_deletion(store, id, err);
     if (!status) status = empty_folder(folder, err);
+    double began = clock_monotonic();
     while (!status && !all) {
-        double began = clock_monotonic();
         status = delete_some(store, id, &all, err);
-        if (!status && !all) store_give_way(began);
+        if (!status && !all) store_give_way(&began);
     }
     if (!status && (status = file_remove_tree(folder, err)))
         status = err_prefix(err, "run %s is deleted, but not its empty folder", id);

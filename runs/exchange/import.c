@@ -241,28 +241,39 @@ static enum status restore_config(struct import *import, const char *id)
 }
 
 /* Makes one row per segment that any table names, unless a table of segments was imported. In a run without
- * steps a segment begins with its first evaluation, so that the evaluations are shown. */
+ * steps a segment begins with its first evaluation, so that the evaluations are shown. They are found before
+ * the transaction in which they are stored: a long history takes seconds to read. */
 static enum status make_segments(struct import *import, const char *id, double now)
 {
-    return store_do(
-        import->store, import->err,
-        "insert or ignore into segments(run_id, segment, first_step, started_at, ended_at, status)"
-        " select ?1, segment, case when (select max(step) from steps where run_id = ?1) is null"
-        "  then max(0, min(eval) - 1) else min(step) end,"
-        "  ifnull(min(began), ?2), ifnull(max(ended), ?2), 'finished' from"
-        "  (select segment, step, null as eval, wall_time - ifnull(step_ms, 0) / 1e3 as began,"
-        "    wall_time as ended from steps where run_id = ?1"
-        "   union all select segment, null, step, wall_time, wall_time from evals where run_id = ?1"
-        "   union all select segment, null, null, null, null from measures where run_id = ?1"
-        "   union all select segment, null, null, null, null from classes where run_id = ?1"
-        "   union all select segment, null, null, null, null from confusion where run_id = ?1"
-        "   union all select segment, null, null, null, null from early_stopping where run_id = ?1"
-        "   union all select segment, null, null, null, null from samples where run_id = ?1"
-        "   union all select segment, null, null, null, null from memory where run_id = ?1"
-        "   union all select segment, null, null, null, null from ranks where run_id = ?1"
-        "   union all select segment, null, null, null, null from layer_profile where run_id = ?1)"
-        " group by segment",
-        "sd", id, now);
+    enum status status = store_commit(import->store, import->err);
+    if (!status)
+        status = store_do(
+            import->store, import->err,
+            "create temp table found_segments as"
+            " select ?1 as run_id, segment, case when (select max(step) from steps where run_id = ?1) is null"
+            "  then max(0, min(eval) - 1) else min(step) end,"
+            "  ifnull(min(began), ?2), ifnull(max(ended), ?2), 'finished' from"
+            "  (select segment, step, null as eval, wall_time - ifnull(step_ms, 0) / 1e3 as began,"
+            "    wall_time as ended from steps where run_id = ?1"
+            "   union all select segment, null, step, wall_time, wall_time from evals where run_id = ?1"
+            "   union all select segment, null, null, null, null from measures where run_id = ?1"
+            "   union all select segment, null, null, null, null from classes where run_id = ?1"
+            "   union all select segment, null, null, null, null from confusion where run_id = ?1"
+            "   union all select segment, null, null, null, null from early_stopping where run_id = ?1"
+            "   union all select segment, null, null, null, null from samples where run_id = ?1"
+            "   union all select segment, null, null, null, null from memory where run_id = ?1"
+            "   union all select segment, null, null, null, null from ranks where run_id = ?1"
+            "   union all select segment, null, null, null, null from layer_profile where run_id = ?1)"
+            " group by segment",
+            "sd", id, now);
+    if (!status) status = import_first_turn(&import->turns);
+    if (!status)
+        status = store_exec(
+            import->store,
+            "insert or ignore into segments(run_id, segment, first_step, started_at, ended_at, status)"
+            " select * from temp.found_segments",
+            import->err);
+    return status;
 }
 
 static enum status update_row(struct import *import, const char *id, const char *message, double now)
@@ -421,7 +432,7 @@ static void end(struct import *import)
         snprintf(sql, sizeof sql, "drop table if exists temp.stage_%s", store_tables[t].name);
         store_exec(import->store, sql, NULL);
     }
-    store_exec(import->store, "pragma temp_store = memory", NULL);
+    store_exec(import->store, "drop table if exists temp.found_segments; pragma temp_store = memory", NULL);
     free(import->tags);
 }
 

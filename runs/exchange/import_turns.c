@@ -62,14 +62,13 @@ enum status import_begin_run(struct import_turns *turns, const struct run_new *r
 
 enum status import_first_turn(struct import_turns *turns)
 {
-    enum status status = store_begin(turns->store, turns->err);
     turns->began = clock_monotonic();
-    return status;
+    return store_begin(turns->store, turns->err);
 }
 
 enum status import_next_turn(struct import_turns *turns)
 {
     enum status status = store_commit(turns->store, turns->err);
-    if (!status) store_give_way(turns->began);
-    return status ? status : import_first_turn(turns);
+    if (!status) store_give_way(&turns->began);
+    return status ? status : store_begin(turns->store, turns->err);
 }

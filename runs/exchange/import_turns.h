@@ -10,7 +10,7 @@
 struct import_turns {
     struct store *store; /* borrowed, as is err */
     struct err *err;
-    double began; /* clock_monotonic() when the present transaction did */
+    double began; /* clock_monotonic() of the first transaction, or after the last rest */
 };
 
 /* Waits until no other process imports into this store: of two imports each would take the other's half
@@ -29,8 +29,7 @@ enum status import_begin_run(struct import_turns *turns, const struct run_new *r
 
 /* Begins the first transaction. */
 enum status import_first_turn(struct import_turns *turns);
-/* Commits, and begins the next transaction after a pause of half the time of the last one, in which others
- * write. */
+/* Commits, and begins the next transaction, now and then after a rest in which others write. */
 enum status import_next_turn(struct import_turns *turns);
 
 #endif

@@ -12,18 +12,18 @@
 
 #define ID "20260101-000000-long"
 
-enum { ROWS = 30000 };
+enum { ROWS = 30000, MANY_ROWS = 150000 }; /* many: storing them takes several turns on any machine */
 
 /* Steps with gaps, in two segments that overlap. */
-static void write_steps(const char *home, char path[PATH_MAX])
+static void write_steps(const char *home, char path[PATH_MAX], int rows)
 {
     snprintf(path, PATH_MAX, "%s/steps.csv", home);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs("run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu\n",
           file);
-    for (int i = 0; i < ROWS; i++) {
-        int segment = 1 + (i >= ROWS / 2),
+    for (int i = 0; i < rows; i++) {
+        int segment = 1 + (i >= rows / 2),
             step = (segment == 1 ? i : i - 6000) * (i % 3 ? 1 : 3) / 3 * 3 + i % 3;
         fprintf(file, ID ",%d,%d,,,%d,,%s,0.001,%d.5,,,\n", segment, step, 1700000000 + i,
                 i % 997 ? "2.5" : "nan", i % 13);
@@ -41,6 +41,7 @@ static int import_it(void *home)
     snprintf(path, sizeof path, "%s/steps.csv", (const char *)home);
     enum status status = import_files(store, paths, 1, NULL, &outcome, &err);
     store_close(store);
+    if (status) print_error("%s\n", err.text);
     return status ? 1 : 0;
 }
 
@@ -64,7 +65,7 @@ TEST_CASE(others_read_and_write_in_between)
     int64_t rows, between = 0;
     store_fixture_home("turns", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    write_steps(home, path);
+    write_steps(home, path, MANY_ROWS);
     pid_t pid = store_fixture_fork(import_it, home);
     while (waitpid(pid, NULL, WNOHANG) == 0) { /* each write comes to its turn */
         assert_int_equal(store_begin(store, &err), STATUS_OK);
@@ -72,7 +73,8 @@ TEST_CASE(others_read_and_write_in_between)
         enum status status =
             store_do(store, &err, "insert or ignore into tags(run_id, tag) values('x', ?1)", "i", rows);
         assert_int_equal(store_end(store, status, &err), STATUS_OK);
-        between += rows > 0 && rows < ROWS;
+        between += rows > 0 && rows < MANY_ROWS;
+        usleep(20000); /* the import has its turns, too */
     }
     assert_true(between > 0);
     assert_true(store_fixture_number(home, "select count(*) from runs where status = 'finished'") == 1);
@@ -96,7 +98,7 @@ TEST_CASE(what_others_write_before_a_turn_does_not_end_the_import)
     struct err err = {0};
     store_fixture_home("between", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    write_steps(home, path);
+    write_steps(home, path, ROWS);
     sqlite3_trace_v2(store->db, SQLITE_TRACE_STMT, write_before, home);
     if (import_files(store, paths, 1, NULL, &outcome, &err)) fail_msg("%s", err.text);
     store_close(store);
@@ -113,7 +115,7 @@ TEST_CASE(summaries_made_by_parts_are_those_made_at_once)
     struct err err = {0};
     struct rollup rollup;
     store_fixture_home("parts", home, sizeof home);
-    write_steps(home, path);
+    write_steps(home, path, ROWS);
     assert_int_equal(store_fixture_wait(store_fixture_fork(import_it, home)), 0);
     char *parts = store_fixture_text(home, dump);
     struct store *store = store_fixture_open(home);
@@ -137,7 +139,7 @@ TEST_CASE(an_import_that_was_killed_is_marked_and_replaced)
     bool killed = false;
     store_fixture_home("killed", home, sizeof home);
     store_close(store_fixture_open(home));
-    write_steps(home, path);
+    write_steps(home, path, ROWS);
     for (int attempt = 0; !killed && attempt < 20; attempt++) { /* on a fast machine it may end before */
         pid_t pid = store_fixture_fork(import_it, home);
         killed = wait_for_some(home, pid);
