@@ -195,17 +195,27 @@ BUILTIN(run_int)
 
 /* ---- lists and dictionaries ---- */
 
-/* "a.b", or the place, of an item as the `attribute` of filters; the item itself without one. */
+/* Digits are the place of an item, anything else is a name. */
+static struct value attribute_part(struct text part)
+{
+    char digits[20];
+    int64_t place;
+    snprintf(digits, sizeof digits, "%.*s", (int)(part.n < sizeof digits ? part.n : 0), part.at);
+    bool numeric = *digits && strspn(digits, "0123456789") == part.n && text_parse_int(digits, &place);
+    return numeric ? value_int(place) : value_string(part);
+}
+
+/* "a.0.b", or the place, of an item as the `attribute` of filters; the item itself without one. */
 static struct value attribute_of(struct jinja *j, struct value item, struct value path)
 {
     if (!value_is_given(path)) return item;
     if (path.kind == VALUE_INT) return jinja_item(j, item, path);
     struct text rest = value_text_or(j, path, TEXT(""));
     for (ptrdiff_t dot; (dot = text_find(rest, TEXT("."))) >= 0; rest.n -= (size_t)dot + 1) {
-        item = jinja_item(j, item, value_string((struct text){rest.at, (size_t)dot}));
+        item = jinja_item(j, item, attribute_part((struct text){rest.at, (size_t)dot}));
         rest.at += dot + 1;
     }
-    return jinja_item(j, item, value_string(rest));
+    return jinja_item(j, item, attribute_part(rest));
 }
 
 BUILTIN(run_length)

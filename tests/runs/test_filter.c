@@ -128,6 +128,7 @@ TEST_CASE_WITH(a_filter_passes_what_it_says, NULL, forget)
         {"(alpha or beta) and cuda", "b"},
         {"not alpha", "bcde"},
         {"not (alpha or beta)", "cde"},
+        {"not(alpha)and(finished)or(crashed)", "c"},
         {"NOT not alpha", "a"},
         {"alpha AND finished", "a"},
         {"alpha,finished", "a"},

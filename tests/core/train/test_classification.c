@@ -249,6 +249,7 @@ TEST_CASE(a_key_that_cannot_be_is_refused_with_what_can)
         {"data.too_long=refuse", {"line 9", "train.seq_len = 32"}},
         {"classifier.weights=ham:1", {"\"spam\" has no weight", ""}},
         {"classifier.weights=ham:1,spam:-2", {"positive weight", ""}},
+        {"classifier.weights=ham:1,spam:0", {"positive weight", ""}},
         {"classifier.weights=ham:1,spam:2,eggs:3", {"no label \"eggs\"", ""}},
         {"eval.metric=f2", {"eval.metric = f2", "macro_f1"}},
         {"eval.metric=recall.eggs", {"no label \"eggs\"", "only ham, spam"}},

@@ -42,6 +42,13 @@ static void open_corpus(const json_t *fixture, struct corpus *corpus)
             fail_msg("%s", err.text);
     }
     assert_int_equal(corpus->tokens, json_integer_value(json_object_get(fixture, "tokens")));
+    struct corpus other = {0};
+    memcpy(strstr(format.source, "[INST]"), "people", 6); /* another template has another cache */
+    if (corpus_open(path, "tests/fixtures/kinds/without_bos.json", &reading, cache, NULL, &other, &err))
+        fail_msg("%s", err.text);
+    assert_memory_not_equal(other.files[0].tokens, corpus->files[0].tokens,
+                            corpus->tokens * sizeof *corpus->files[0].tokens);
+    corpus_close(&other);
     chat_format_release(&format);
     free(path), free(packed), free(cache), free(text);
 }
