@@ -319,7 +319,7 @@ static enum status choose_name(struct import *import, const char *fallback, stru
     char stem[RUN_NAME_CLEAN_MAX];
     sqlite3_stmt *select;
     bool row;
-    int64_t others = 1;
+    int64_t others;
     enum status status =
         store_query(import->store, &select, import->err, "select name from temp.stage_runs", "");
     if (!status) status = store_step(import->store, select, &row, import->err);
@@ -328,7 +328,7 @@ static enum status choose_name(struct import *import, const char *fallback, stru
     run_name_clean(recorded ? recorded : fallback, stem, sizeof stem);
     sqlite3_reset(select);
     strcpy(made->name, stem);
-    for (int n = 2; !status && others; n++) {
+    for (int n = 2; !status; n++) {
         status = store_number(import->store, &others, 0, import->err,
                               "select count(*) from runs where name = ?1", "s", made->name);
         if (status || !others) break;
