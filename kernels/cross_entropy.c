@@ -12,12 +12,8 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
-enum {
-    BLOCKS_MAX = 512,
-    TWO = 2 * SIMD_LANES,
-    AHEAD =
-        8192, /* bytes from what is read to what is fetched: the processor's own prefetcher is not enough */
-};
+/* AHEAD: bytes from what is read to what is fetched, where the processor's own prefetching is not enough. */
+enum { BLOCKS_MAX = 512, TWO = 2 * SIMD_LANES, AHEAD = 8192 };
 
 static inline real *row_of(struct matrix logits, int n)
 {
