@@ -1,4 +1,3 @@
-/* See workbench.h. */
 #include "tui/view/workbench.h"
 
 #include <math.h>
@@ -14,8 +13,8 @@
 #include "tui/view/labels.h"
 #include "tui/widget/layout.h"
 
-enum { GREETING_SECONDS = 60, WHEEL_LINES = 3 };
-enum { PASTE_SECONDS = 3 }; /* without more text the end of a paste has been lost */
+enum { GREETING_SECONDS = 60, WHEEL_LINES = 3, PASTE_SECONDS = 3 /* without more text its end is lost */ };
+static const double LATE_SECONDS = 0.5; /* until somebody has seen that something has ended */
 
 static void pop(struct workbench *workbench)
 {
@@ -204,7 +203,7 @@ void workbench_tick(struct workbench *workbench, double now)
     follow_resumed(workbench);
     bool worked = workbench->working;
     read_view(workbench, store_changed);
-    workbench->just_ended |= worked && !workbench->working;
+    if (worked && !workbench->working) workbench->ended = workbench->uptime;
     if (workbench->notify && due) /* also without a commit: a crash makes none */
         notice_look(&workbench->noticed, workbench->store, workbench->notice, sizeof workbench->notice);
 }
@@ -368,7 +367,7 @@ void workbench_key(struct workbench *workbench, uint32_t code)
     if (code == K_NONE || workbench->left) return;
     enum action asked = workbench->asked;
     const struct view_ops *ops = top_ops(workbench);
-    bool late = workbench->just_ended; /* Ctrl-C is meant for what has ended */
+    double ended = workbench->ended; /* Ctrl-C is meant for that, and Esc if it comes at once */
     bool text =
         (workbench->typing || workbench->prompted) && code >= ' ' && code != K_BACKSPACE && code < K_UP;
     enum action action = text ? ACTION_NONE : key_action(&workbench->keymap, ops->context, code);
@@ -377,9 +376,9 @@ void workbench_key(struct workbench *workbench, uint32_t code)
         return;
     }
     drop_message(workbench);
-    workbench->just_ended = false;
+    workbench->ended = 0;
     if (action == ACTION_LEAVE && workbench->working) action = ACTION_INTERRUPT;
-    if (action == ACTION_LEAVE && late) {
+    if (action == ACTION_LEAVE && ended > 0) {
         workbench_say(workbench, "it had ended already; Ctrl-C once more leaves the workbench");
     } else if (action == ACTION_LEAVE) {
         workbench->left = true;
@@ -390,13 +389,14 @@ void workbench_key(struct workbench *workbench, uint32_t code)
         if (yes) (void)ops->key(workbench, top_state(workbench), asked, K_CONFIRMED);
     } else if (workbench->helping) {
         help_key(workbench, code);
+    } else if (code == K_ESCAPE && ended > 0 && workbench->uptime < ended + LATE_SECONDS) {
+        workbench_say(workbench, "it had ended already; Esc once more goes back");
     } else {
         act(workbench, action, code);
     }
 }
 
-/* The mouse never answers a question, nor types. Where the wheel has no meaning of its own, it moves by
- * lines. */
+/* The mouse never answers a question, nor types. A wheel without a meaning of its own moves by lines. */
 void workbench_mouse(struct workbench *workbench, uint32_t code, const struct pointer *at)
 {
     bool busy = workbench->asked || workbench->prompted || workbench->typing || workbench->pasting;

@@ -142,7 +142,7 @@ struct workbench {
     struct pending pending; /* what waits for the database */
     bool reading, unread;   /* a view reads; it has found the database locked, so that it reads again */
     struct launch resuming; /* the trainer of the run resumed last, until it is at work */
-    bool just_ended;        /* what Ctrl-C would have stopped has ended since the last key */
+    double ended;           /* when what Ctrl-C would have stopped ended, in uptime; 0: before the last key */
     bool helping;
     size_t help_scroll;
     char message[516]; /* in the last rows; "": none */

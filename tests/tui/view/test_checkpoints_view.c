@@ -166,6 +166,7 @@ TEST_CASE(two_checkpoints_write_side_by_side)
         pty_wait_no_text(pty, "200 tokens, ");
         assert_null(strstr(pty_raw(pty), "ended unexpectedly"));
         set(pty, "tokens", "");
+        usleep(500000);              /* so that Esc is not meant for the text */
         bool asked = has_child(pty); /* false where the kernel does not tell */
         pty_send(pty, "\033");
         pty_wait_text(pty, "Checkpoints");
@@ -194,7 +195,12 @@ TEST_CASE(writing_is_stopped_by_a_key_and_a_failure_is_said)
     set(pty, "tokens", ""); /* the settings are remembered */
     set(pty, "model", "base\x12");
     pty_wait_text(pty, "200 tokens, ");
-    pty_send(pty, "\x03"); /* meant for the text, and too late: it does not leave, either */
+    pty_send(pty, "\x1b"); /* meant for the text, and too late: it does not leave, either */
+    pty_wait_text(pty, "Esc once more goes back");
+    pty_send(pty, "\x12");
+    pty_wait_text(pty, "writing, ");
+    pty_wait_text(pty, "200 tokens, ");
+    pty_send(pty, "\x03");
     pty_wait_text(pty, "Ctrl-C once more leaves the workbench");
     pty_send(pty, "\x03");
     assert_int_equal(pty_wait_exit(pty), 0);
