@@ -195,8 +195,10 @@ TEST_CASE(in_a_container_nobody_has_a_name_that_might_be_another_ones)
     assert_int_equal(holder(&r, child)->name[0] == '\0', is_own_namespace());
     assert_string_equal(holder(&r, 500000)->name, "");
     s->unknown = (unsigned)getpid();
+    s->failing_graphics = 3;
     gauge_read(gauge, &r);
     assert_true(holder(&r, child)->name[0] != '\0');
+    assert_true(holder(&r, getpid())->name[0] != '\0'); /* the last of the list */
     gauge_close(gauge);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);

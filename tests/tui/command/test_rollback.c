@@ -35,6 +35,7 @@ STAGE_CASE(a_rollback_is_a_segment_and_an_event, struct stage *s)
     stage_expect(s, "select count(*), min(step), max(step) from steps where segment = 2", "20|80|99");
     stage_expect(s, "select group_concat(step || ' ' || segment) from events where text like '%rollback%'",
                  "80 2");
+    stage_expect(s, "select count(*) > 0 from memory where segment = 2 and step = 80", "1");
     const char *shown = process_output("show", "back", NULL);
     assert_non_null(strstr(shown, "rollback 1 of at most 3 in a row, for the trouble at step 85"));
     struct history h = history_of("back");
