@@ -30,8 +30,11 @@ static enum status add(const void *options, const struct words *words, struct er
     printf("%s: %s, %d new token%s, %d new row%s, vocabulary of %d\n", CLEAN_LINE(words->words[1]),
            TEXT_BYTES(added.bytes), added.tokens, text_plural(added.tokens), added.rows,
            text_plural(added.rows), added.vocab_size);
-    puts("  New tokens mean nothing until they are trained: train all parameters, or with adapters set\n"
-         "  lora.train_embedding, and lora.train_head if the head is not the embedding.");
+    if (added.tokens == 0)
+        puts("  The tokenizer had each of these tokens already.");
+    else
+        puts("  New tokens mean nothing until they are trained: train all parameters, or with adapters set\n"
+             "  lora.train_embedding, and lora.train_head if the head is not the embedding.");
     return STATUS_OK;
 }
 

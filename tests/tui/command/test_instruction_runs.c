@@ -225,6 +225,11 @@ TEST(a_token_of_the_vocabulary_keeps_its_id, struct place *p)
     char *folder = kept_format("%s/known", p->stage.folder);
     char *said = process_output("model", "add-tokens", "plain", folder, known, "<|x|>", NULL);
     assert_non_null(strstr(said, "1 new token, 1 new row, vocabulary of 301\n"));
+    assert_non_null(strstr(said, "until they are trained"));
+    said = process_output("model", "add-tokens", folder, kept_format("%s/again", p->stage.folder), "<|x|>",
+                          NULL);
+    assert_non_null(strstr(said, "0 new tokens, 0 new rows, vocabulary of 301\n"));
+    assert_non_null(strstr(said, "had each of these tokens already"));
     json_t *after = json_load_file(kept_format("%s/tokenizer.json", folder), 0, NULL);
     json_array_foreach(json_object_get(after, "added_tokens"), i, token)
     {
