@@ -22,7 +22,7 @@ BODIES = {"CompoundStmt": slice(None), "IfStmt": slice(1, None), "ForStmt": slic
 IMPURE = {"CallExpr", "CompoundAssignOperator", "StmtExpr", "AtomicExpr"}
 # Without these calls only a sanitizer sees a difference: what is freed, closed and unlocked.
 UNSEEN = re.compile(r"free|release|close|destroy|decref|lock|assert|^va_|abort|fetch|^pthread_.*_init$")
-SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|slice_common$|.*(alloc|fetch)")  # two sizes multiply
+SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|\w+_dot$|slice_common$|.*(alloc|fetch)")  # two sizes multiply
 HINTS = re.compile(r"_soon$|^ahead_of$|_announce$|^out_prefetch$")  # hints of what will be read change no result
 NO_MEMORY = re.compile(r"alloc\w*\(|no_memory\(")  # no test can make a small allocation fail
 
@@ -76,7 +76,7 @@ class Finder:
     """One file's places, in the order of its text."""
 
     def __init__(self, path, flags):
-        self.path, self.places = path, []
+        self.path, self.places, self.clamps = path, [], set()
         with open(path, "rb") as file:
             self.bytes = file.read()  # clang counts bytes
         for node in functions(path, flags):
@@ -154,6 +154,14 @@ class Finder:
             self.key(inner[0], node["castKind"] == "LValueToRValue")
         elif kind == "CompoundStmt":
             self.neighbours(inner)
+        if kind == "IfStmt":
+            then = inner[1]
+            while then.get("kind") == "CompoundStmt" and len(then.get("inner", [])) == 1:
+                then = then["inner"][0]
+            if then.get("kind") == "BinaryOperator" and then["opcode"] == "=":
+                self.clamp(inner[0], then["inner"])
+        elif kind == "ConditionalOperator":
+            self.clamp(inner[0], inner[1:])
         if kind == "ForStmt":
             if pragma:
                 inner = [{}] * 4 + self.loop_bodies(inner, node)
@@ -188,6 +196,12 @@ class Finder:
             return False
         return all(self.pure(child) for child in node.get("inner", []))
 
+    def clamp(self, condition, values):
+        """`a < b ? a : b` and `if (a < b) a = b` do the same with `<=`."""
+        if condition.get("kind") == "BinaryOperator" and \
+                {self.text(each) for each in condition["inner"]} == {self.text(each) for each in values}:
+            self.clamps.add(condition["id"])
+
     # ---- the patterns ----
 
     def check(self, node, without, before, after):
@@ -198,7 +212,7 @@ class Finder:
         opcode, left, right = node["opcode"], self.text(inner[0]), self.text(inner[1])
         if not left or not right:
             return
-        if opcode in OTHER:
+        if opcode in OTHER and (node["id"] not in self.clamps or opcode in ("==", "!=")):
             changed = f"{left} {OTHER[opcode]} {right}"
             self.pick("comparison", node, changed, self.differs(node, changed))
         elif opcode in ("&&", "||") and not NO_MEMORY.search(right):

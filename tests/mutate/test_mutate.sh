@@ -11,7 +11,7 @@ mkdir -p "$tree/src" "$tree/tests/small" && cd "$tree" || exit 1
 cp "$here/../run.sh" tests/
 
 # One line a pattern. `unnoticed` is the bound that the test does not try, `unreached` is never called, and where `equal` is
-# changed nothing differs. Without its bound `endless` does not end.
+# changed nothing differs; nor would anything if `least` and `most` compared otherwise. Without its bound `endless` does not end.
 cat >src/small.c <<'C'
 #include <string.h>
 
@@ -48,11 +48,17 @@ int left_out(int a) { return a < 3; }
 enum { SIZE = 3 + 1 };
 static int table[SIZE - 1] = {SIZE > 3};
 int first(void) { return table[0]; }
+int least(int a, int b) { return a < b ? a : b; }
+int most(int a, int b)
+{
+    if (a > b) b = a;
+    return b;
+}
 C
 cat >tests/small/test_small.c <<'C'
 #include <stdio.h>
 struct config { int steps; };
-int less(int, int), unnoticed(int), before(int), checked(int), both(int, int), order(int, int), synced(void), equal(int), endless(int);
+int less(int, int), unnoticed(int), before(int), checked(int), both(int, int), order(int, int), synced(void), equal(int), endless(int), most(int, int);
 int steps(struct config *);
 void put(char *, const char *);
 int main(void)
@@ -61,7 +67,8 @@ int main(void)
     struct config config = {11};
     put(text, "x");
     int ok = !less(2, 2) && unnoticed(101) && before(1) == 2 && checked(7) == 1 && checked(6) == 2 && !both(1, 0) && order(4, 2) == 20 &&
-             steps(&config) == 11 && synced() && text[0] == 'x' && equal(2) == 0 && endless(3) == 0;
+             steps(&config) == 11 && synced() && text[0] == 'x' && equal(2) == 0 && endless(3) == 0 &&
+             most(3, 2) == 3;
     puts(ok ? "[       OK ] small" : "[  FAILED  ] small: 1 test(s)");
     return !ok;
 }
@@ -98,7 +105,8 @@ expect '^found .*:20: dropped call: strcpy'
 expect '^survived .*:21: comparison: a <= 3'
 expect '^survived .*:22: swapped order: a \* 0 - a \* 0'
 expect '^ +0 tests reach it'
-if grep -Eq ':(3[0-9]):' out; then bad=1; fi
+if grep -Eq ':3[0-5]:|:3[6-9]: comparison' out; then bad=1; fi
+expect '^found .*:39: dropped check: if \(a > b\)'
 expect '^\| src \| [0-9]+ \| [0-9]+ \| 3 \| [0-9]+ \|'
 expect '^found .*:26: dropped check: if \(!--n\)  ->  no check'
 expect 'did not end'
