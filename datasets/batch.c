@@ -77,10 +77,10 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
 
 /* ---- splitting ---- */
 
-bool split_holds_out(uint64_t i, uint64_t count, enum val_split val_split, double fraction)
+bool split_holds_out(uint64_t i, uint64_t count, const struct split_rule *rule)
 {
-    uint64_t held = (uint64_t)(fraction * (double)count + 0.5);
-    if (val_split == VAL_TAIL) return i >= count - held;
+    uint64_t held = (uint64_t)(rule->val_fraction * (double)count + 0.5);
+    if (rule->val_split == VAL_TAIL) return i >= count - held;
     /* evenly spread: where the whole part of (i + 1) · held / count grows */
     return (uint64_t)((unsigned __int128)(i + 1) * held / count) >
            (uint64_t)((unsigned __int128)i * held / count);
@@ -205,16 +205,17 @@ static enum status cut_both(struct split *train, struct split *held, const struc
     return check_length(train, "", "", err);
 }
 
-enum status split_corpus(const struct corpus *corpus, enum val_split val_split, double val_fraction,
-                         int seq_len, uint64_t seed, enum shuffle shuffle, struct split *train,
+enum status split_corpus(const struct corpus *corpus, const struct split_rule *rule, struct split *train,
                          struct split *validation, struct err *err)
 {
-    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1},
-                 held = {.seq_len = seq_len, .shuffle = SHUFFLE_NONE, .padding = -1};
-    if (seq_len < 1) return err_set(err, STATUS_USAGE, "seq_len: %d must be at least 1 token", seq_len);
-    if (!(val_fraction >= 0 && val_fraction < 1))
-        return err_set(err, STATUS_USAGE, "val_fraction: %g must be at least 0 and below 1", val_fraction);
-    enum status status = cut_both(&head, &held, corpus, val_split, val_fraction, err);
+    const double fraction = rule->val_fraction;
+    const int T = rule->seq_len;
+    struct split head = {.seq_len = T, .seed = rule->seed, .shuffle = rule->shuffle, .padding = -1},
+                 held = {.seq_len = T, .shuffle = SHUFFLE_NONE, .padding = -1};
+    if (T < 1) return err_set(err, STATUS_USAGE, "seq_len: %d must be at least 1 token", T);
+    if (!(fraction >= 0 && fraction < 1))
+        return err_set(err, STATUS_USAGE, "val_fraction: %g must be at least 0 and below 1", fraction);
+    enum status status = cut_both(&head, &held, corpus, rule->val_split, fraction, err);
     if (!status) {
         *train = head;
         *validation = held;

@@ -29,6 +29,15 @@ enum val_split {
     VAL_TAIL,   /* the last tokens */
 };
 
+/* How a corpus is divided into training and validation, and in which order the training part comes. */
+struct split_rule {
+    enum val_split val_split;
+    double val_fraction; /* in [0, 1); 0: nothing is held out */
+    int seq_len;         /* T */
+    uint64_t seed;
+    enum shuffle shuffle;
+};
+
 /* A run of tokens, or a split's part of it: one of the two pointers is set, both are borrowed.
  *
  * With VAL_BLOCKS two splits share the sequences of a run. The smaller split has the islands: island k of n
@@ -57,21 +66,20 @@ struct split {
 };
 enum { LABEL_IGNORED = -100 };
 
-/* Splits a corpus into training and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0.
+/* Splits a corpus into training and validation. A val_fraction of 0 leaves validation->sequences 0.
  *
  * VAL_TAIL: the last val_fraction of all tokens, in file order; it may begin within a file and span several.
  * VAL_BLOCKS: val_fraction of all sequences, rounded, in an order whose first sequences are evenly spread,
  * too, for every seed: a few batches represent the whole corpus.
  *
  * STATUS_USAGE if a split that needs sequences has none. */
-enum status split_corpus(const struct corpus *corpus, enum val_split val_split, double val_fraction,
-                         int seq_len, uint64_t seed, enum shuffle shuffle, struct split *train,
+enum status split_corpus(const struct corpus *corpus, const struct split_rule *rule, struct split *train,
                          struct split *validation, struct err *err);
 
 void split_release(struct split *split); /* harmless on a zeroed struct */
 
 /* Whether number i of `count` documents or examples is held out, of which val_fraction is, rounded. */
-bool split_holds_out(uint64_t i, uint64_t count, enum val_split val_split, double val_fraction);
+bool split_holds_out(uint64_t i, uint64_t count, const struct split_rule *rule);
 
 /* The position of the `index`-th sequence of `epoch` in file order: a permutation of [0, sequences). */
 uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index);

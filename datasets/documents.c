@@ -82,13 +82,11 @@ static void add_pieces(struct document_rows *rows, const struct document *docume
 
 /* Fills `rows` with the documents that are held out, or with the others, and packs them. */
 static enum status take(struct document_rows *rows, const struct documents *d, const struct corpus *corpus,
-                        bool held, enum val_split val_split, double fraction, uint64_t seed,
-                        enum shuffle shuffle, struct err *err)
+                        bool held, const struct split_rule *rule, struct err *err)
 {
     uint64_t pieces = 0;
     for (size_t i = 0; i < d->count; i++)
-        if (split_holds_out(i, d->count, val_split, fraction) == held)
-            pieces += pieces_of(&d->list[i], rows->T);
+        if (split_holds_out(i, d->count, rule) == held) pieces += pieces_of(&d->list[i], rows->T);
     if (!d->count)
         return err_set(err, STATUS_USAGE, "%.200s: no document in it has two tokens (give more text)",
                        corpus->files->path);
@@ -97,28 +95,26 @@ static enum status take(struct document_rows *rows, const struct documents *d, c
                        "%.200s%s: %zu document%s, of which data.val_fraction = %g leaves none for %s (give "
                        "more text, or set another data.val_fraction)",
                        corpus->files->path, corpus->file_count > 1 ? " and the other files" : "", d->count,
-                       d->count == 1 ? "" : "s", fraction, held ? "validation" : "training");
+                       d->count == 1 ? "" : "s", rule->val_fraction, held ? "validation" : "training");
     rows->files = corpus->files;
     rows->file_count = corpus->file_count;
     rows->first = malloc(pieces * sizeof *rows->first);
     rows->lengths = malloc(pieces * sizeof *rows->lengths);
     if (!rows->first || !rows->lengths) return err_no_memory(err, "%" PRIu64 " documents", pieces);
     for (size_t i = 0; i < d->count; i++)
-        if (split_holds_out(i, d->count, val_split, fraction) == held) add_pieces(rows, &d->list[i]);
-    return packing_open(rows->lengths, rows->count, rows->T, seed, shuffle, &rows->packing, err);
+        if (split_holds_out(i, d->count, rule) == held) add_pieces(rows, &d->list[i]);
+    return packing_open(rows->lengths, rows->count, rows->T, rule->seed,
+                        held ? SHUFFLE_RANDOM : rule->shuffle, &rows->packing, err);
 }
 
-enum status document_rows_open(const struct corpus *corpus, uint32_t end, enum val_split val_split,
-                               double val_fraction, int T, uint64_t seed, enum shuffle shuffle,
-                               int64_t padding, struct document_rows *train, struct document_rows *validation,
-                               struct err *err)
+enum status document_rows_open(const struct corpus *corpus, uint32_t end, const struct split_rule *rule,
+                               struct document_rows *train, struct document_rows *validation, struct err *err)
 {
     struct documents d = {0};
-    *train = *validation = (struct document_rows){.T = T, .padding = padding};
+    *train = *validation = (struct document_rows){.T = rule->seq_len, .padding = -1};
     enum status status = find_documents(corpus, end, &d, err);
-    if (!status) status = take(train, &d, corpus, false, val_split, val_fraction, seed, shuffle, err);
-    if (!status && val_fraction > 0)
-        status = take(validation, &d, corpus, true, val_split, val_fraction, seed, SHUFFLE_RANDOM, err);
+    if (!status) status = take(train, &d, corpus, false, rule, err);
+    if (!status && rule->val_fraction > 0) status = take(validation, &d, corpus, true, rule, err);
     free(d.list);
     if (!status) return STATUS_OK;
     document_rows_close(train);

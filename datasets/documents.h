@@ -26,7 +26,7 @@ struct document_rows {
     uint64_t documents; /* that they are of */
     struct packing packing;
     int T;
-    int64_t padding; /* a target with this id is LABEL_IGNORED; -1: none */
+    int64_t padding; /* a target with this id is LABEL_IGNORED; -1 (initially): none */
 };
 
 /* The token that ends documents: `id`, data.end_token, or if that is below 0 the one that the tokenizer has
@@ -36,9 +36,8 @@ enum status documents_end(const struct corpus *corpus, int64_t id, uint32_t *end
 /* Divides the documents into training and validation as split_corpus does sequences; a document is in one of
  * them as a whole. corpus->files must outlive both. STATUS_USAGE: no document ends, or a part that needs
  * documents has none. */
-enum status document_rows_open(const struct corpus *corpus, uint32_t end, enum val_split val_split,
-                               double val_fraction, int T, uint64_t seed, enum shuffle shuffle,
-                               int64_t padding, struct document_rows *train, struct document_rows *validation,
+enum status document_rows_open(const struct corpus *corpus, uint32_t end, const struct split_rule *rule,
+                               struct document_rows *train, struct document_rows *validation,
                                struct err *err);
 void document_rows_close(struct document_rows *rows); /* harmless on a zeroed struct */
 

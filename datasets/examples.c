@@ -130,7 +130,7 @@ static uint64_t count_examples(const struct corpus *corpus)
 }
 
 /* Adds the corpus's examples to `train`, or those that are held out to `held`, unless that is NULL. */
-static enum status divide(const struct corpus *corpus, enum val_split val_split, double fraction, bool refuse,
+static enum status divide(const struct corpus *corpus, const struct split_rule *rule, bool refuse,
                           struct example_rows *train, struct example_rows *held, struct err *err)
 {
     uint64_t count = count_examples(corpus);
@@ -139,7 +139,7 @@ static enum status divide(const struct corpus *corpus, enum val_split val_split,
     enum status status = reserve(train, corpus, count, err);
     if (!status && held) status = reserve(held, corpus, count, err);
     for (uint64_t i = 0; !status && i < count && next_example(&w, &e); i++) {
-        bool out = held && split_holds_out(i, count, val_split, fraction);
+        bool out = held && split_holds_out(i, count, rule);
         status = add_example(out ? held : train, &e, i, refuse, err);
     }
     return status;
@@ -157,20 +157,17 @@ static enum status pack(struct example_rows *rows, uint64_t seed, enum shuffle s
         rows->T, what, rows->cut ? "" : ", or set another data.val_fraction");
 }
 
-enum status example_rows_open(const struct corpus *corpus, enum val_split val_split, double val_fraction,
-                              int T, uint64_t seed, enum shuffle shuffle, bool refuse,
+enum status example_rows_open(const struct corpus *corpus, const struct split_rule *rule, bool refuse,
                               struct example_rows *train, struct example_rows *validation, struct err *err)
 {
     const struct corpus *own = corpus->validation;
-    bool holds = !own && val_fraction > 0;
-    *train = (struct example_rows){.T = T};
-    *validation = (struct example_rows){.T = T};
-    enum status status =
-        divide(corpus, val_split, val_fraction, refuse, train, holds ? validation : NULL, err);
-    if (!status && own) status = divide(own, val_split, 0, refuse, validation, NULL, err);
-    if (!status) status = pack(train, seed, shuffle, "training", err);
-    if (!status && (own || holds))
-        status = pack(validation, seed, SHUFFLE_RANDOM, "validation", err); /* else the longest first */
+    bool holds = !own && rule->val_fraction > 0;
+    *train = *validation = (struct example_rows){.T = rule->seq_len};
+    enum status status = divide(corpus, rule, refuse, train, holds ? validation : NULL, err);
+    if (!status && own) status = divide(own, rule, refuse, validation, NULL, err);
+    if (!status) status = pack(train, rule->seed, rule->shuffle, "training", err);
+    if (!status && (own || holds)) /* unshuffled, the longest would come first */
+        status = pack(validation, rule->seed, SHUFFLE_RANDOM, "validation", err);
     if (!status) return STATUS_OK;
     example_rows_close(train);
     example_rows_close(validation);

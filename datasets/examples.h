@@ -44,8 +44,7 @@ enum status examples_check(const struct corpus *corpus, struct err *err);
 /* Divides the examples into training and validation as split_corpus does sequences. `refuse`: STATUS_USAGE
  * for an example that is longer than T places, else it is cut. validation->count is 0 without validation
  * data; its rows are in random order, so that the first ones are a sample of all. */
-enum status example_rows_open(const struct corpus *corpus, enum val_split val_split, double val_fraction,
-                              int T, uint64_t seed, enum shuffle shuffle, bool refuse,
+enum status example_rows_open(const struct corpus *corpus, const struct split_rule *rule, bool refuse,
                               struct example_rows *train, struct example_rows *validation, struct err *err);
 void example_rows_close(struct example_rows *rows); /* harmless on a zeroed struct */
 

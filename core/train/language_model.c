@@ -78,23 +78,22 @@ static enum status check_labels(const struct language_model *m, enum task_part n
 static enum status open_source(const struct config *c, const struct corpus *corpus, int i, double fraction,
                                enum shuffle shuffle, struct part *part, struct part *held, struct err *err)
 {
-    int T = (int)c->train.seq_len;
-    uint64_t seed = (uint64_t)c->train.seed;
+    const struct split_rule rule = {c->data.val_split, fraction, (int)c->train.seq_len,
+                                    (uint64_t)c->train.seed, shuffle};
     uint32_t end;
     enum status status;
     if (c->data.documents == DOCUMENTS_PACKED) {
         struct document_rows *a = &part->documents[i], *b = &held->documents[i];
         status = documents_end(corpus, c->data.end_token, &end, err);
-        if (!status)
-            status = document_rows_open(corpus, end, c->data.val_split, fraction, T, seed, shuffle,
-                                        c->data.padding, a, b, err);
+        if (!status) status = document_rows_open(corpus, end, &rule, a, b, err);
         if (status) return status;
+        a->padding = b->padding = c->data.padding;
         part->batches[i] = document_rows_source(a);
         held->batches[i] = document_rows_source(b);
         return STATUS_OK;
     }
     struct split *a = &part->splits[i], *b = &held->splits[i];
-    status = split_corpus(corpus, c->data.val_split, fraction, T, seed, shuffle, a, b, err);
+    status = split_corpus(corpus, &rule, a, b, err);
     if (status) return status;
     a->padding = b->padding = c->data.padding;
     part->batches[i] = split_source(a);
@@ -191,10 +190,10 @@ static enum status open_text(struct language_model *m, struct err *err)
 static enum status open_examples(struct language_model *m, struct err *err)
 {
     const struct config *c = m->base.config;
-    enum status status =
-        example_rows_open(m->base.corpus, c->data.val_split, c->data.val_fraction, (int)c->train.seq_len,
-                          (uint64_t)c->train.seed, c->data.shuffle, c->data.too_long == TOO_LONG_REFUSE,
-                          &m->examples[TASK_TRAINING], &m->examples[TASK_VALIDATION], err);
+    const struct split_rule rule = {c->data.val_split, c->data.val_fraction, (int)c->train.seq_len,
+                                    (uint64_t)c->train.seed, c->data.shuffle};
+    enum status status = example_rows_open(m->base.corpus, &rule, c->data.too_long == TOO_LONG_REFUSE,
+                                           &m->examples[TASK_TRAINING], &m->examples[TASK_VALIDATION], err);
     for (int part = 0; !status && part < 2; part++)
         m->base.sources[part] = example_rows_source(&m->examples[part]);
     return status;

@@ -114,7 +114,8 @@ static double open_source(struct source *s, bool cold)
         count_pages((void *)s->files[i].map.data, s->files[i].map.size, &pages, &in);
         corpus.tokens += s->files[i].count;
     }
-    stop_on(split_corpus(&corpus, VAL_TAIL, 0.01, T, 1337, SHUFFLE_RANDOM, &s->train, &s->validation, &err),
+    stop_on(split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0.01, T, 1337, SHUFFLE_RANDOM}, &s->train,
+                         &s->validation, &err),
             &err);
     return (double)in / (double)pages;
 }

@@ -81,7 +81,8 @@ static void run_batches(struct bench *bench)
     static int32_t inputs[B * T], targets[B * T];
     struct split train, validation;
     struct err err;
-    stop_on(split_corpus(&bench->corpus, VAL_TAIL, 0.1, T, 1337, SHUFFLE_RANDOM, &train, &validation, &err),
+    stop_on(split_corpus(&bench->corpus, &(struct split_rule){VAL_TAIL, 0.1, T, 1337, SHUFFLE_RANDOM}, &train,
+                         &validation, &err),
             &err);
     for (int i = 0; i < BATCHES; i++) split_batch(&train, (uint64_t)i * B, B, inputs, targets);
     split_release(&train);

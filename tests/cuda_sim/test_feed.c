@@ -47,7 +47,8 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     for (uint32_t i = 0; i < TOKENS; i++) tokens[i] = i;
     struct token_file file = {.tokens = tokens, .count = TOKENS};
     struct corpus corpus = {.files = &file, .file_count = 1, .tokens = TOKENS};
-    assert_int_equal(split_corpus(&corpus, VAL_TAIL, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, &err),
+    assert_int_equal(split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0, T, 5, SHUFFLE_RANDOM}, &train,
+                                  &validation, &err),
                      STATUS_OK);
     assert_true(train.sequences % B != 0); /* epochs end in the midst of batches */
     data.sources[TASK_TRAINING] = split_source(&train);

@@ -116,7 +116,8 @@ static enum status cut(const uint32_t *tokens, uint64_t count, double val_fracti
 {
     struct token_file file = {.tokens = tokens, .count = count};
     struct corpus corpus = corpus_of(&file, 1);
-    return split_corpus(&corpus, VAL_TAIL, val_fraction, T, seed, shuffle, train, validation, err);
+    return split_corpus(&corpus, &(struct split_rule){VAL_TAIL, val_fraction, T, seed, shuffle}, train,
+                        validation, err);
 }
 
 static void release(struct split *train, struct split *validation)
@@ -233,7 +234,8 @@ TEST_CASE(padding_does_not_count_as_a_label)
         int32_t inputs[2 * T], targets[2 * T];
         uint64_t counted = 0;
         struct corpus corpus = corpus_of(&file, 1);
-        assert_int_equal(split_corpus(&corpus, VAL_TAIL, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, NULL),
+        assert_int_equal(split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0, T, 5, SHUFFLE_RANDOM},
+                                      &train, &validation, NULL),
                          STATUS_OK);
         assert_int_equal(split_source(&train).labels(&train, 0, 6), 6 * T);
         train.padding = PAD;

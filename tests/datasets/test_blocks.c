@@ -80,8 +80,10 @@ TEST_CASE(no_token_is_in_both_splits_and_none_is_lost)
                     struct numbered *n = numbered_new(counts, files);
                     struct split train, held;
                     uint64_t all = 0;
-                    if (!split_corpus(&n->corpus, VAL_BLOCKS, fractions[i], T, count,
-                                      (enum shuffle)(count % 3), &train, &held, NULL)) {
+                    if (!split_corpus(&n->corpus,
+                                      &(struct split_rule){VAL_BLOCKS, fractions[i], T, count,
+                                                           (enum shuffle)(count % 3)},
+                                      &train, &held, NULL)) {
                         uint64_t both = train.sequences + held.sequences, changes = 0;
                         cut++;
                         read_epoch(n, &train, 1);
@@ -126,9 +128,11 @@ TEST_CASE(validation_is_evenly_spread_whatever_the_seed_and_the_shuffle)
     int32_t first[3][30], inputs[T], targets[T];
     for (int i = 0; i < 3; i++) {
         struct split train, held;
-        assert_int_equal(split_corpus(&n->corpus, VAL_BLOCKS, 0.1, T, 100 + (uint64_t)i, (enum shuffle)i,
-                                      &train, &held, NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            split_corpus(&n->corpus,
+                         &(struct split_rule){VAL_BLOCKS, 0.1, T, 100 + (uint64_t)i, (enum shuffle)i}, &train,
+                         &held, NULL),
+            STATUS_OK);
         assert_int_equal(held.sequences, 30);
         for (uint64_t s = 0; s < 30; s++) {
             split_batch(&held, s, 1, inputs, targets);
@@ -157,7 +161,9 @@ TEST_CASE(a_share_smaller_than_a_sequence_is_carried_to_the_next_file)
     struct corpus corpus = corpus_of(files, N);
     struct split train, held;
     struct err err = {0};
-    assert_ok(split_corpus(&corpus, VAL_BLOCKS, 0.1, T, 1, SHUFFLE_STRIDE, &train, &held, &err), &err);
+    assert_ok(split_corpus(&corpus, &(struct split_rule){VAL_BLOCKS, 0.1, T, 1, SHUFFLE_STRIDE}, &train,
+                           &held, &err),
+              &err);
     assert_int_equal(held.sequences, 100);
     assert_int_equal(held.run_count, 100);
     split_release(&train);
@@ -171,28 +177,35 @@ TEST_CASE(a_corpus_too_short_for_blocks_is_an_error_with_the_numbers)
     struct split train = {.seed = 77}, held;
     struct err err = {0};
     struct numbered *n = numbered_new((const uint64_t[]){4 * T + 1}, 1);
-    assert_int_equal(split_corpus(&n->corpus, VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE, &train, &held, &err),
+    assert_int_equal(split_corpus(&n->corpus, &(struct split_rule){VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE},
+                                  &train, &held, &err),
                      STATUS_USAGE);
     assert_string_equal(err.text,
                         "the corpus is too short: 4 sequences of seq_len 10, and val_fraction 0.1 leaves "
                         "none of them for validation (give more text, a larger val_fraction or a "
                         "smaller seq_len)");
     assert_int_equal(train.seed, 77); /* untouched */
-    assert_int_equal(split_corpus(&n->corpus, VAL_BLOCKS, 0.9, T, 1, SHUFFLE_NONE, &train, &held, &err),
+    assert_int_equal(split_corpus(&n->corpus, &(struct split_rule){VAL_BLOCKS, 0.9, T, 1, SHUFFLE_NONE},
+                                  &train, &held, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "for training (give more text, a smaller val_fraction"));
     n->file[0].count = 10;
     n->corpus.tokens = 10;
-    assert_int_equal(split_corpus(&n->corpus, VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE, &train, &held, &err),
+    assert_int_equal(split_corpus(&n->corpus, &(struct split_rule){VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE},
+                                  &train, &held, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "10 tokens"));
     n->file[0].count = n->corpus.tokens = 5 * T + 3;
-    assert_ok(split_corpus(&n->corpus, VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE, &train, &held, &err), &err);
+    assert_ok(split_corpus(&n->corpus, &(struct split_rule){VAL_BLOCKS, 0.1, T, 1, SHUFFLE_NONE}, &train,
+                           &held, &err),
+              &err);
     assert_int_equal(train.sequences, 4);
     assert_int_equal(held.sequences, 1);
     split_release(&train);
     split_release(&held);
-    assert_ok(split_corpus(&n->corpus, VAL_BLOCKS, 0, T, 1, SHUFFLE_NONE, &train, &held, &err), &err);
+    assert_ok(split_corpus(&n->corpus, &(struct split_rule){VAL_BLOCKS, 0, T, 1, SHUFFLE_NONE}, &train, &held,
+                           &err),
+              &err);
     assert_int_equal(train.sequences, 5); /* nothing is held out, so nothing is cut */
     assert_int_equal(held.sequences, 0);
     split_release(&train);
@@ -209,7 +222,8 @@ TEST_CASE(padding_and_prefetch_agree_with_what_is_read)
     struct split splits[2];
     int32_t inputs[B * T], targets[B * T];
     struct err err = {0};
-    assert_ok(split_corpus(&n->corpus, VAL_BLOCKS, 0.2, T, 9, SHUFFLE_RANDOM, &splits[0], &splits[1], &err),
+    assert_ok(split_corpus(&n->corpus, &(struct split_rule){VAL_BLOCKS, 0.2, T, 9, SHUFFLE_RANDOM},
+                           &splits[0], &splits[1], &err),
               &err);
     for (int part = 0; part < 2; part++) {
         struct prefetch *prefetch;
@@ -242,7 +256,9 @@ TEST_CASE(a_huge_corpus_is_cut_without_a_table)
     struct corpus corpus = corpus_of(&file, 1);
     struct split train, held;
     struct err err = {0};
-    assert_ok(split_corpus(&corpus, VAL_BLOCKS, 0.001, T, 1, SHUFFLE_STRIDE, &train, &held, &err), &err);
+    assert_ok(split_corpus(&corpus, &(struct split_rule){VAL_BLOCKS, 0.001, T, 1, SHUFFLE_STRIDE}, &train,
+                           &held, &err),
+              &err);
     assert_int_equal(train.run_count, 1);
     assert_int_equal(held.run_count, 1);
     assert_true(held.sequences > 4800000 && held.sequences < 4900000);

@@ -508,7 +508,8 @@ TEST_CASE(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split)
     struct err err = {0};
     scratch_write(path, "short", 5);
     assert_ok(corpus_open(path, "bytes", NULL, scratch_path("cache_short"), NULL, &corpus, &err), &err);
-    assert_int_equal(split_corpus(&corpus, VAL_TAIL, 0.1, 256, 0, SHUFFLE_STRIDE, &train, &validation, &err),
+    assert_int_equal(split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0.1, 256, 0, SHUFFLE_STRIDE},
+                                  &train, &validation, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "too short"));
     corpus_close(&corpus);

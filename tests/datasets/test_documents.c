@@ -35,7 +35,8 @@ static void open_rows(const struct texts *t, double fraction, enum shuffle shuff
                       struct document_rows *train, struct document_rows *held)
 {
     struct err err = {0};
-    assert_ok(document_rows_open(&t->corpus, END, VAL_BLOCKS, fraction, T, 3, shuffle, -1, train, held, &err),
+    assert_ok(document_rows_open(&t->corpus, END, &(struct split_rule){VAL_BLOCKS, fraction, T, 3, shuffle},
+                                 train, held, &err),
               &err);
 }
 
@@ -152,8 +153,10 @@ TEST_CASE(padding_is_no_target)
     struct document_rows rows, none;
     struct err err = {0};
     make_texts(&t);
-    assert_ok(document_rows_open(&t.corpus, END, VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE, END, &rows, &none, &err),
+    assert_ok(document_rows_open(&t.corpus, END, &(struct split_rule){VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE},
+                                 &rows, &none, &err),
               &err);
+    rows.padding = END;
     struct batch_source source = document_rows_source(&rows);
     for (uint64_t r = 0; r < source.rows; r++) {
         struct row row;
@@ -174,16 +177,17 @@ TEST_CASE(data_without_documents_are_refused)
     struct document_rows rows, none;
     struct err err = {0};
     make_texts(&t);
-    assert_int_equal(
-        document_rows_open(&t.corpus, 8, VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE, -1, &rows, &none, &err),
-        STATUS_USAGE);
+    assert_int_equal(document_rows_open(&t.corpus, 8, &(struct split_rule){VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE},
+                                        &rows, &none, &err),
+                     STATUS_USAGE);
     assert_non_null(strstr(err.text, "a.tok: no document ends in it: the token 8 does not occur"));
     t.corpus.file_count = 1;
     t.tokens[0] = 11, t.tokens[1] = END;
     t.files[0].count = 2; /* one document */
-    assert_int_equal(
-        document_rows_open(&t.corpus, END, VAL_TAIL, 0.9, T, 3, SHUFFLE_NONE, -1, &rows, &none, &err),
-        STATUS_USAGE);
+    assert_int_equal(document_rows_open(&t.corpus, END,
+                                        &(struct split_rule){VAL_TAIL, 0.9, T, 3, SHUFFLE_NONE}, &rows, &none,
+                                        &err),
+                     STATUS_USAGE);
     assert_non_null(
         strstr(err.text, "a.tok: 1 document, of which data.val_fraction = 0.9 leaves none for training"));
     assert_null(rows.first);

@@ -82,9 +82,9 @@ TEST_CASE(an_epoch_has_every_sequence_of_every_file_once)
         struct split train, validation;
         struct err err = {0};
         uint64_t expected = 0;
-        assert_ok(
-            split_corpus(&f->corpus, VAL_TAIL, 0, T, 3, (enum shuffle)shuffle, &train, &validation, &err),
-            &err);
+        assert_ok(split_corpus(&f->corpus, &(struct split_rule){VAL_TAIL, 0, T, 3, (enum shuffle)shuffle},
+                               &train, &validation, &err),
+                  &err);
         for (int k = 0; k < FILES; k++) expected += sequences_in(lengths[k]);
         assert_int_equal(train.sequences, expected);
         assert_int_equal(train.token_count, f->tokens);
@@ -113,9 +113,9 @@ TEST_CASE(the_tail_is_held_out_over_files_and_never_trained_on)
         struct split train, validation;
         struct err err = {0};
         uint64_t tail = (uint64_t)((double)f->tokens * fractions[c]), before = 0, sequences[2] = {0};
-        assert_ok(
-            split_corpus(&f->corpus, VAL_TAIL, fractions[c], T, 3, SHUFFLE_RANDOM, &train, &validation, &err),
-            &err);
+        assert_ok(split_corpus(&f->corpus, &(struct split_rule){VAL_TAIL, fractions[c], T, 3, SHUFFLE_RANDOM},
+                               &train, &validation, &err),
+                  &err);
         assert_int_equal(train.token_count, f->tokens - tail);
         assert_int_equal(validation.token_count, tail);
         count_epoch(&train, 1, 3, seen);
@@ -149,8 +149,12 @@ TEST_CASE(one_file_is_cut_as_its_tokens_alone)
         struct err err = {0};
         struct token_file alone = {.tokens = f->wide[k], .count = lengths[k]};
         struct corpus file = corpus_of(&f->file[k], 1), tokens = corpus_of(&alone, 1);
-        assert_ok(split_corpus(&file, VAL_TAIL, 0.2, T, 9, SHUFFLE_STRIDE, &one, &rest, &err), &err);
-        assert_ok(split_corpus(&tokens, VAL_TAIL, 0.2, T, 9, SHUFFLE_STRIDE, &plain, &other, &err), &err);
+        assert_ok(
+            split_corpus(&file, &(struct split_rule){VAL_TAIL, 0.2, T, 9, SHUFFLE_STRIDE}, &one, &rest, &err),
+            &err);
+        assert_ok(split_corpus(&tokens, &(struct split_rule){VAL_TAIL, 0.2, T, 9, SHUFFLE_STRIDE}, &plain,
+                               &other, &err),
+                  &err);
         assert_int_equal(one.sequences, plain.sequences);
         assert_int_equal(rest.sequences, other.sequences);
         for (uint64_t cursor = 0; cursor < 100; cursor += 8) {
@@ -172,15 +176,18 @@ TEST_CASE(files_that_are_each_too_short_say_so)
     struct files *f = files_new();
     struct split train, validation;
     struct err err = {0};
-    assert_int_equal(split_corpus(&f->corpus, VAL_TAIL, 0, 137, 1, SHUFFLE_NONE, &train, &validation, &err),
+    assert_int_equal(split_corpus(&f->corpus, &(struct split_rule){VAL_TAIL, 0, 137, 1, SHUFFLE_NONE}, &train,
+                                  &validation, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "one sequence of seq_len 137 needs 138 from one file"));
-    assert_int_equal(split_corpus(&f->corpus, VAL_TAIL, 0.9, T, 1, SHUFFLE_NONE, &train, &validation, &err),
+    assert_int_equal(split_corpus(&f->corpus, &(struct split_rule){VAL_TAIL, 0.9, T, 1, SHUFFLE_NONE}, &train,
+                                  &validation, &err),
                      STATUS_OK);
     split_release(&train);
     split_release(&validation);
     struct corpus empty = corpus_of(f->file, 1);
-    assert_int_equal(split_corpus(&empty, VAL_TAIL, 0, T, 1, SHUFFLE_NONE, &train, &validation, &err),
+    assert_int_equal(split_corpus(&empty, &(struct split_rule){VAL_TAIL, 0, T, 1, SHUFFLE_NONE}, &train,
+                                  &validation, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "0 tokens"));
     free(f);
@@ -192,7 +199,9 @@ TEST_CASE(announcing_is_only_a_hint)
     struct split train, validation;
     struct err err = {0};
     int32_t before[2 * T], after[2 * T], targets[2 * T];
-    assert_ok(split_corpus(&f->corpus, VAL_TAIL, 0, T, 1, SHUFFLE_RANDOM, &train, &validation, &err), &err);
+    assert_ok(split_corpus(&f->corpus, &(struct split_rule){VAL_TAIL, 0, T, 1, SHUFFLE_RANDOM}, &train,
+                           &validation, &err),
+              &err);
     split_batch(&train, 5, 2, before, targets);
     split_source(&train).announce(&train, 0, 1000); /* more than an epoch, memory that is no file */
     split_batch(&train, 5, 2, after, targets);

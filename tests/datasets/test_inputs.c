@@ -214,7 +214,9 @@ TEST_CASE(several_files_are_one_corpus)
     assert_string_equal(strrchr(place.path, '/'), "/b.bin");
     assert_int_equal(place.index, 7);
     assert_int_equal(place.id, 8);
-    assert_ok(split_corpus(&corpus, VAL_TAIL, 0, 3, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
+    assert_ok(split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0, 3, 1, SHUFFLE_NONE}, &train,
+                           &validation, &err),
+              &err);
     assert_int_equal(train.sequences, 2 + 3 + 1);
     split_release(&train);
     split_release(&validation);

@@ -132,7 +132,8 @@ TEST_CASE(targets_are_the_answers_and_the_rest_does_not_count)
     int32_t inputs[B * T], targets[B * T], positions[B * T];
     open_data(&d);
     assert_ok(examples_check(&d.corpus, &err), &err);
-    assert_ok(example_rows_open(&d.corpus, VAL_BLOCKS, 0, T, 3, SHUFFLE_RANDOM, false, &train, &held, &err),
+    assert_ok(example_rows_open(&d.corpus, &(struct split_rule){VAL_BLOCKS, 0, T, 3, SHUFFLE_RANDOM}, false,
+                                &train, &held, &err),
               &err);
     assert_int_equal(train.count, d.examples);
     assert_int_equal(held.count, 0);
@@ -163,7 +164,8 @@ TEST_CASE(parts_share_no_example)
     open_data(&d);
     for (enum val_split split = VAL_BLOCKS; split <= VAL_TAIL; split++) {
         struct example_rows train, held;
-        assert_ok(example_rows_open(&d.corpus, split, 0.1, T, 3, SHUFFLE_STRIDE, false, &train, &held, &err),
+        assert_ok(example_rows_open(&d.corpus, &(struct split_rule){split, 0.1, T, 3, SHUFFLE_STRIDE}, false,
+                                    &train, &held, &err),
                   &err);
         assert_int_equal(held.count, d.examples / 10);
         assert_int_equal(train.count + held.count, d.examples);
@@ -188,7 +190,8 @@ TEST_CASE(the_first_rows_of_validation_are_a_sample)
     uint64_t examples[PACKING_WINDOW];
     int several = 0;
     open_data(&d);
-    assert_ok(example_rows_open(&d.corpus, VAL_BLOCKS, 0.5, T, 3, SHUFFLE_NONE, false, &train, &held, &err),
+    assert_ok(example_rows_open(&d.corpus, &(struct split_rule){VAL_BLOCKS, 0.5, T, 3, SHUFFLE_NONE}, false,
+                                &train, &held, &err),
               &err);
     for (uint64_t row = 0; row < 10; row++) several += packing_row(&held.packing, row, examples) > 1;
     assert_true(several > 0); /* the longest examples fill a row each */
@@ -203,9 +206,9 @@ TEST_CASE(long_examples_are_refused_on_request)
     struct example_rows train, held;
     struct err err = {0};
     open_data(&d);
-    assert_int_equal(
-        example_rows_open(&d.corpus, VAL_BLOCKS, 0.1, T, 3, SHUFFLE_STRIDE, true, &train, &held, &err),
-        STATUS_USAGE);
+    assert_int_equal(example_rows_open(&d.corpus, &(struct split_rule){VAL_BLOCKS, 0.1, T, 3, SHUFFLE_STRIDE},
+                                       true, &train, &held, &err),
+                     STATUS_USAGE);
     assert_non_null(strstr(err.text, "but a row has room for 101 (raise train.seq_len"));
     close_data(&d);
 }

@@ -26,7 +26,8 @@ static int open_data(void **state)
     d->files[0] = (struct token_file){.tokens = d->wide, .count = TOKENS};
     d->files[1] = (struct token_file){.narrow = d->narrow, .count = TOKENS};
     struct corpus corpus = corpus_of(d->files, 2);
-    assert_ok(split_corpus(&corpus, VAL_TAIL, 0.1, T, 77, SHUFFLE_RANDOM, &d->train, &d->validation, &err),
+    assert_ok(split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0.1, T, 77, SHUFFLE_RANDOM}, &d->train,
+                           &d->validation, &err),
               &err);
     *state = d;
     return 0;

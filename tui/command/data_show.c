@@ -67,28 +67,26 @@ static enum status open_rows(struct row *r, struct err *err)
 {
     const struct config *c = &r->config;
     bool training = r->options->training;
-    double held = training ? c->data.val_fraction : 0;
-    enum shuffle shuffle = training ? c->data.shuffle : SHUFFLE_NONE;
-    uint64_t seed = (uint64_t)c->train.seed;
+    const struct split_rule rule = {c->data.val_split, training ? c->data.val_fraction : 0, r->T,
+                                    (uint64_t)c->train.seed, training ? c->data.shuffle : SHUFFLE_NONE};
     enum status status;
     if (r->corpus.source_count)
         return err_set(err, STATUS_USAGE,
                        "%.200s: is a mixture of %zu sources (name one of them, without a weight)",
                        c->data.train, r->corpus.source_count);
     if (r->corpus.runs) {
-        status = example_rows_open(&r->corpus, c->data.val_split, held, r->T, seed, shuffle,
-                                   c->data.too_long == TOO_LONG_REFUSE, &r->examples, &r->none, err);
+        status = example_rows_open(&r->corpus, &rule, c->data.too_long == TOO_LONG_REFUSE, &r->examples,
+                                   &r->none, err);
         if (!status) r->source = example_rows_source(&r->examples);
     } else if (c->data.documents == DOCUMENTS_PACKED) {
         uint32_t end;
         status = documents_end(&r->corpus, c->data.end_token, &end, err);
         if (!status)
-            status = document_rows_open(&r->corpus, end, c->data.val_split, held, r->T, seed, shuffle,
-                                        c->data.padding, &r->documents, &r->no_documents, err);
+            status = document_rows_open(&r->corpus, end, &rule, &r->documents, &r->no_documents, err);
+        r->documents.padding = c->data.padding;
         if (!status) r->source = document_rows_source(&r->documents);
     } else {
-        status =
-            split_corpus(&r->corpus, c->data.val_split, held, r->T, seed, shuffle, &r->split, &r->held, err);
+        status = split_corpus(&r->corpus, &rule, &r->split, &r->held, err);
         r->split.padding = c->data.padding;
         if (!status) r->source = split_source(&r->split);
     }

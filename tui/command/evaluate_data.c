@@ -123,12 +123,10 @@ static enum status cut_sequences(const struct evaluation *e, struct reading *r, 
                        " in a row can be predicted (give --seq-len %" PRIu64 " or less)",
                        o->length, longest, longest);
     r->T = o->length ? (int)o->length : most < LENGTH_MAX ? most : LENGTH_MAX;
-    if (o->conversations)
-        return example_rows_open(&r->corpus, VAL_TAIL, 0, r->T, 0, SHUFFLE_NONE, false, &r->rows, &r->no_rows,
-                                 err);
-    if ((uint64_t)r->T > longest) r->T = (int)longest;
-    enum status status =
-        split_corpus(&r->corpus, VAL_TAIL, 0, r->T, 0, SHUFFLE_NONE, &r->split, &r->none, err);
+    struct split_rule whole = {.val_split = VAL_TAIL, .seq_len = r->T, .shuffle = SHUFFLE_NONE};
+    if (o->conversations) return example_rows_open(&r->corpus, &whole, false, &r->rows, &r->no_rows, err);
+    if ((uint64_t)r->T > longest) r->T = whole.seq_len = (int)longest;
+    enum status status = split_corpus(&r->corpus, &whole, &r->split, &r->none, err);
     if (!status) r->tail = predictable - r->split.sequences * (uint64_t)r->T;
     return status;
 }

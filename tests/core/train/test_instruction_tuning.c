@@ -75,7 +75,8 @@ TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
     int checkouts = 0;
     assert_non_null(fixture);
     open_corpus(fixture, &corpus);
-    if (example_rows_open(&corpus, VAL_BLOCKS, 0, T, 1, SHUFFLE_NONE, true, &rows, &none, &err))
+    if (example_rows_open(&corpus, &(struct split_rule){VAL_BLOCKS, 0, T, 1, SHUFFLE_NONE}, true, &rows,
+                          &none, &err))
         fail_msg("%s", err.text);
     assert_int_equal(rows.packing.rows, 1);
     json_object_foreach(json_object_get(fixture, "checkouts"), name, wanted)

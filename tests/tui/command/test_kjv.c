@@ -91,7 +91,8 @@ static double best_bigram_loss(struct token_file *file)
     struct bigram *b = calloc(1, sizeof *b);
     assert_non_null(b);
     struct corpus corpus = {.files = file, .file_count = 1, .tokens = file->count};
-    if (split_corpus(&corpus, VAL_TAIL, val_fraction, T, 0, SHUFFLE_NONE, &train, &validation, &err))
+    if (split_corpus(&corpus, &(struct split_rule){VAL_TAIL, val_fraction, T, 0, SHUFFLE_NONE}, &train,
+                     &validation, &err))
         fail_msg("%s", err.text);
     count_pairs(b, &train);
     for (double strength = 1; strength < 1000; strength *= 2)
