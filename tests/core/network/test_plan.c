@@ -248,6 +248,10 @@ TEST_CASE(a_gpu_takes_more_rows_of_logits_at_a_time)
         assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
         assert_int_equal(plan.loss_chunk, cases[i].rows);
         plan_release(&plan);
+        input.moments = 0; /* without training there is no gradient to rewrite */
+        assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+        assert_int_equal(plan.loss_chunk, 64);
+        plan_release(&plan);
         model_release(&model);
     }
 }
