@@ -310,6 +310,7 @@ STAGE_CASE(deleting_asks_on_a_terminal_too, struct stage *s)
                                                                                 "deleted 2"};
     for (int i = 0; i < 3; i++) {
         struct pty *pty = pty_open(&(struct pty_options){.rows = 30, .columns = 120, .arguments = words});
+        pty_wait_text(pty, "-base  finished, 40 steps");
         pty_wait_text(pty, "Delete this run with history and checkpoints?");
         pty_send(pty, answers[i]);
         pty_wait_text(pty, ends[i]);
