@@ -347,6 +347,7 @@ TEST_CASE(bad_inputs_are_refused_in_words)
     assert_refused(SAMPLE, "bpe:", cache, STATUS_USAGE, "bpe:N");
     assert_refused(SAMPLE, "bpe:99999999999999999999", cache, STATUS_USAGE, "bpe:N");
     assert_refused(SAMPLE, "bpe:-5", cache, STATUS_USAGE, "bpe:N");
+    assert_refused(SAMPLE, "bpe:0", cache, STATUS_USAGE, "bpe:N");
     assert_refused(SAMPLE, "words", cache, STATUS_USAGE, "\"words\"");
     assert_refused(SAMPLE, "./none.json", cache, STATUS_NOT_FOUND, "none.json");
     assert_refused(SAMPLE, SAMPLE, cache, STATUS_CORRUPT, "sample.txt");
