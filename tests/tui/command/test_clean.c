@@ -98,8 +98,10 @@ STAGE_CASE(all_but_the_best_are_removed_on_request, struct stage *s)
     /* without a best one the newest stays */
     store_fixture_sql(s->home,
                       "delete from checkpoints where kind = 'best'; update runs set best_step = null");
+    const char *before = checkpoints(folder);
     process_run(0, "clean", "other", "--all-but-best", "--yes", NULL);
     assert_string_equal(checkpoints(other), "step-40");
+    assert_string_equal(checkpoints(folder), before);
     process_expect_sentence(process_run(2, "clean", "base", "--filter", "name=x", NULL), "not both");
 }
 
