@@ -120,6 +120,7 @@ STAGE_CASE(a_signal_cuts_no_line_that_waits_for_its_reader, struct stage *s)
         struct process *p =
             process_start("train", s->config, "--train.total_steps=100000000", "--progress=json", NULL);
         process_wait_blocked(p);
+        process_signal(p, SIGHUP); /* a closed terminal stops nothing */
         process_signal(p, signals[i]);
         process_expect(codes[i], p);
         const char *text = process_stdout(p), *end = strstr(text, "\n{\"type\":\"end\"");

@@ -233,6 +233,7 @@ STAGE_CASE(all_ranks_obey_an_order_at_the_same_step, struct stage *s)
 {
     stage_need_mpi();
     struct process *p = start_long(s);
+    process_signal(p, SIGHUP); /* a closed terminal stops nothing */
     process_run(0, "order", "long", "pause", "--wait", NULL);
     assert_string_equal(stage_status(), "paused");
     process_run(0, "order", "long", "continue", "--wait", NULL);

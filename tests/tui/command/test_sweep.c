@@ -93,6 +93,7 @@ STAGE_CASE(a_killed_sweep_goes_on_where_it_was, struct stage *s)
         char *name = kept_format("cut-%d", i);
         struct process *p = sweep(s, name, "--train.total_steps=200");
         process_wait_text(p, moments[i]);
+        process_signal(p, SIGHUP); /* a closed terminal stops nothing */
         process_signal(p, i == 1 ? SIGINT : SIGKILL);
         process_expect(i == 1 ? 130 : 128 + SIGKILL, p);
         process_run(0, "sweep", "--resume", name, "--jobs=2", NULL);
