@@ -247,6 +247,15 @@ ADAPTER_CASE(keys_that_fit_no_matrix_are_refused, struct stage *s)
                                       "--lora.rank=4", "--lora.targets=q,k", "--data.val_fraction=0",
                                       cases[i].key, NULL),
                         cases[i].sentence);
+    /* without a rank none has an effect */
+    static const char *const idle[] = {
+        "targets=q",        "layers=1",        "dropout=0.1",          "rslora=true", "base=nf4",
+        "train_norms=true", "train_head=true", "train_embedding=true", "alpha=8"};
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
+        adapter_refused(
+            process_start("train", "--model.from=" PEFT "llama", data, "--train.seq_len=20",
+                          kept_format("--lora.%s", idle[i]), NULL),
+            kept_format("lora.%.*s has no effect with lora.rank = 0", (int)strcspn(idle[i], "="), idle[i]));
     assert_int_equal(stage_count_runs(), 0);
 }
 

@@ -93,6 +93,9 @@ STAGE_CASE(a_run_gives_texts_the_labels_it_learned, struct stage *s)
         process_output("classify", "abc", "--csv", path, "--progress=none", "--probabilities", NULL);
     static const char head[] = "line,text,label,probability,a,b,c\r\n2,apple of it,a,";
     assert_memory_equal(table, head, sizeof head - 1);
+    int fields = 1;
+    for (const char *c = table + sizeof head - 1; *c != '\r'; c++) fields += *c == ',';
+    assert_int_equal(fields, 4); /* its probability and those of three labels */
     assert_non_null(strstr(table, "\"word, brick of it\",b,"));
     char *confusion = stage_query(s, "select sum(count) from confusion where step = 60"),
          *classes = stage_query(s, "select group_concat(label || support) from classes where step = 60");
