@@ -1,3 +1,4 @@
+/* See workbench.h. */
 #include "tui/view/workbench.h"
 
 #include <math.h>
@@ -197,8 +198,7 @@ void workbench_tick(struct workbench *workbench, double now)
     if (!due && !workbench->eager) return;
     workbench->version = version;
     workbench->second = second;
-    if (workbench->pasting && workbench->uptime > workbench->pasted + PASTE_SECONDS)
-        workbench->pasting = false;
+    workbench->pasting &= workbench->uptime <= workbench->pasted + PASTE_SECONDS;
     if (workbench->greeting_end > 0 && workbench->uptime > workbench->greeting_end) drop_message(workbench);
     follow_resumed(workbench);
     bool worked = workbench->working;
