@@ -51,7 +51,8 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
 
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err)
 {
-    /* an import may lack a value in its newest steps; columns.def explains the bits */
+    /* An import may lack a value in its newest steps; columns.def explains the bits. The speed is that of the
+     * steps together: a mean of their speeds would be that of the shortest. */
     return store_do(
         store, err,
         "with newest_segment(s) as (select max(segment) from steps where run_id = ?1),"
@@ -60,7 +61,7 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
         " s as not materialized (select * from steps where run_id = ?1 and segment ="
         "  (select s from newest_segment) and step < (select step from replaced)),"
         " newest as (select loss from s where loss is not null or nan & 8 order by step desc limit 1),"
-        " recent as (select tokens_per_sec as rate from s where abs(tokens_per_sec) < 9e999"
+        " recent as (select tokens_per_sec as rate, step_ms as time from s where abs(tokens_per_sec) < 9e999"
         "  order by step desc limit 20)"
         " update runs set steps = min((select step from replaced),"
         "  ifnull((select step + 1 from s order by step desc limit 1), steps)),"
@@ -68,7 +69,8 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
         "tokens),"
         " final_loss = (select loss from newest),"
         " nan = nan & ~1 | ifnull((select loss is null from newest), 0),"
-        " tokens_per_sec = (select avg(rate) from recent) where id = ?1",
+        " tokens_per_sec = (select ifnull(sum(rate * time) / sum(time), avg(rate)) from recent)"
+        " where id = ?1",
         "s", run_id);
 }
 

@@ -55,6 +55,17 @@ TEST_CASE(the_speed_is_the_mean_of_the_newest_steps)
     assert_true(after(writer).tokens_per_sec == 50);
 }
 
+/* 20 tokens in 1.01 seconds, although one step made 1,000 a second. */
+TEST_CASE(a_short_step_does_not_raise_the_speed)
+{
+    static const struct step_record first = {.tokens = 10, .step_ms = 1000, .tokens_per_sec = 10},
+                                    second = {.step = 1, .tokens = 20, .step_ms = 10, .tokens_per_sec = 1000};
+    struct writer *writer = begin("short");
+    writer_step(writer, &first);
+    writer_step(writer, &second);
+    assert_true(fabs(after(writer).tokens_per_sec - 20 / 1.01) < 1e-9);
+}
+
 /* So that the time left of a fork follows from its own batch, not from that of the steps before it. */
 TEST_CASE(the_tokens_of_a_step_are_those_of_the_newest)
 {

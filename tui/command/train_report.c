@@ -102,15 +102,16 @@ static void step(void *context, const struct step_record *record)
 {
     struct report *report = context;
     char val[40] = "", text[160];
-    double before = report->tokens_per_sec, now = record->tokens_per_sec;
-    double speed = 1e3 / record->step_ms; /* that of the steps alone, as the tokens per second */
-    report->tokens_per_sec = before > 0 ? 0.9 * before + 0.1 * now : now;
-    report->bar.speed = before > 0 ? 0.9 * report->bar.speed + 0.1 * speed : speed;
+    double keep = report->seconds > 0 ? 0.9 : 0, seconds = record->step_ms / 1e3;
+    /* times are averaged, as a mean of speeds would be that of the shortest steps */
+    report->seconds = keep * report->seconds + (1 - keep) * seconds;
+    report->tokens = keep * report->tokens + (1 - keep) * seconds * record->tokens_per_sec;
+    report->bar.speed = 1 / report->seconds; /* that of the steps alone, as the tokens per second */
     report_record(report, "step", TABLE_STEPS, record);
     if (report->evaluated) snprintf(val, sizeof val, "  val %s", TEXT_LOSS(report->val_loss));
     report->bar.left = steps_left(report, record->step + 1);
     snprintf(text, sizeof text, "loss %s%s  lr %.1e  %s tok/s", TEXT_LOSS(record->loss), val, record->lr,
-             TEXT_COUNT(report->tokens_per_sec));
+             TEXT_COUNT(report->tokens / report->seconds));
     progress_bar_update(&report->bar, "training", "steps", (uint64_t)record->step + 1,
                         (uint64_t)report->session->config.train.total_steps, text);
 }

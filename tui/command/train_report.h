@@ -24,7 +24,7 @@ struct report {
     int64_t began_after;                    /* the steps that were done before */
     bool evaluated;                         /* val_loss is set */
     double val_loss;                        /* of the last evaluation */
-    double tokens_per_sec;                  /* smoothed */
+    double tokens, seconds;                 /* of a step, smoothed; 0: none yet */
     int write_error; /* errno of the first JSON line that could not be written; 0: none */
 };
 

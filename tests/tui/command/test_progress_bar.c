@@ -1,6 +1,9 @@
 /* The progress bar of commands: the line at any width, and the output to a terminal or a file. */
+#include <math.h>
+
 #include "tests/cmocka.h"
 #include "tui/command/progress_bar.h"
+#include "tui/command/train_report.h"
 
 static int columns_of(const char *text)
 {
@@ -151,6 +154,23 @@ TEST_CASE(a_file_gets_plain_lines_or_none)
     text = written(PROGRESS_NONE, progress_bar_finish);
     assert_string_equal(text, "");
     free(text);
+}
+
+/* Every second step is reported late, and the next one seems short: two steps take 100 ms. */
+TEST_CASE(uneven_steps_do_not_raise_the_speed_of_a_training)
+{
+    struct training_session session = {.config.train.total_steps = 1000};
+    struct report report;
+    struct training_watcher watcher;
+    report_init(&report, REPORT_NONE, &watcher);
+    report.session = &session;
+    for (int i = 0; i < 200; i++) {
+        double ms = i % 2 ? 1 : 99;
+        watcher.step(watcher.context,
+                     &(struct step_record){.step = i, .step_ms = ms, .tokens_per_sec = 10 / (ms / 1e3)});
+    }
+    assert_true(fabs(report.bar.speed - 20) < 2);
+    assert_true(fabs(report.tokens / report.seconds - 200) < 20);
 }
 
 TEST_MAIN()
