@@ -162,24 +162,36 @@ void run_param_json(struct json_out *out, const char *name, const char *value)
         json_out_text(out, name, value);
 }
 
-/* Keys are "section.key", or "param_group.NAME.key" for a group; the keys of a section are adjacent. */
+/* The length of the section of a key: all before the last dot. */
+static size_t section_length(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    return dot ? (size_t)(dot - key) : 0;
+}
+
+static bool same_section(const struct run_param *a, const struct run_param *b)
+{
+    size_t n = section_length(a->name);
+    return n == section_length(b->name) && strncmp(a->name, b->name, n) == 0;
+}
+
+/* Keys are "section.key", or "param_group.NAME.key" for a group. An imported run may have wandb.model.dim
+ * between keys of the section wandb. */
 void run_params_json(struct json_out *out, const char *name, const struct run_param *params, size_t count)
 {
-    size_t length = 0;
     json_out_open(out, name, '{', JSON_OUT_LINES);
     for (size_t i = 0; i < count; i++) {
-        const char *key = params[i].name, *dot = strrchr(key, '.');
-        size_t n = dot ? (size_t)(dot - key) : 0;
-        if (i == 0 || n != length || strncmp(key, params[i - 1].name, n) != 0) {
-            char section[160];
-            snprintf(section, sizeof section, "%.*s", (int)n, key);
-            if (i) json_out_close(out);
-            json_out_open(out, section, '{', JSON_OUT_LINES);
-        }
-        length = n;
-        run_param_json(out, dot ? dot + 1 : key, params[i].value);
+        size_t n = section_length(params[i].name), first = 0;
+        char section[160];
+        while (!same_section(&params[first], &params[i])) first++;
+        if (first < i) continue; /* written with the section's first key */
+        snprintf(section, sizeof section, "%.*s", (int)n, params[i].name);
+        json_out_open(out, section, '{', JSON_OUT_LINES);
+        for (size_t k = i; k < count; k++)
+            if (same_section(&params[k], &params[i]))
+                run_param_json(out, params[k].name + n + (n > 0), params[k].value);
+        json_out_close(out);
     }
-    if (count) json_out_close(out);
     json_out_close(out);
 }
 

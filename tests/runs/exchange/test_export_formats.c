@@ -242,6 +242,30 @@ static json_t *member(json_t *object, const char *name)
     return value;
 }
 
+/* A JSON reader keeps only the last of two members of one name. */
+TEST_CASE(the_keys_of_a_section_are_one_object_though_another_stands_between)
+{
+    static const char config[] = "[wandb]\nlr = 1\nseed = 2\n[wandb.model]\ndim = 64\n";
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    store_fixture_home("sections", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    if (run_create(store, &(struct run_new){.name = "nested", .config = config}, id, &err))
+        fail_msg("%s", err.text);
+    const char *ids[] = {id};
+    char *text = to_text(document, store, ids, 1);
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(root);
+    json_t *settings = member(root, "config"), *wandb = member(settings, "wandb");
+    assert_int_equal(json_object_size(settings), 2);
+    assert_int_equal(json_integer_value(member(wandb, "lr")), 1);
+    assert_int_equal(json_integer_value(member(wandb, "seed")), 2);
+    assert_int_equal(json_integer_value(member(member(settings, "wandb.model"), "dim")), 64);
+    json_decref(root);
+    free(text);
+    store_close(store);
+}
+
 TEST_CASE(a_json_document_holds_the_whole_run)
 {
     char home[PATH_MAX], id[RUN_ID_MAX], sql[600];
