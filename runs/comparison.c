@@ -416,26 +416,28 @@ bool comparison_same_sources(const char *x, const char *y)
     return *x == *y;
 }
 
-/* Whether two runs may cut text into different tokens, which makes their losses per token incomparable. A run
- * of unknown configuration counts as alike. */
-static bool differ_in_tokens(const struct compared *a, const struct compared *b)
+/* What makes the losses of two runs incomparable: that of text is the loss of a token, that of instructions
+ * of a token of an answer, that of labels of a text. A run of unknown configuration counts as alike. */
+static const char *loss_obstacle(const struct compared *a, const struct compared *b)
 {
+    static const char tokens[] = "the tokens differ (compare bits per byte: `anneal evaluate`)";
     const char *x = setting_of(a, "data.format"), *y = setting_of(b, "data.format");
-    if (x && y && strcmp(x, y) == 0 && strcmp(x, "labels") == 0) return false; /* a loss is that of a text */
+    if (x && y && strcmp(x, y) != 0) return "data.format differs";
+    if (x && y && strcmp(x, "labels") == 0) return NULL;
     x = setting_of(a, "data.tokenizer"), y = setting_of(b, "data.tokenizer");
-    if (!x || !y) return false;
-    if (strcmp(x, y) != 0) return true;
-    if (strncmp(x, "bpe:", 4) != 0) return false; /* bpe is learned from the text */
+    if (!x || !y) return NULL;
+    if (strcmp(x, y) != 0) return tokens;
+    if (strncmp(x, "bpe:", 4) != 0) return NULL; /* bpe is learned from the text */
     x = setting_of(a, "data.train");
     y = setting_of(b, "data.train");
-    return x && y && !comparison_same_sources(x, y);
+    return x && y && !comparison_same_sources(x, y) ? tokens : NULL;
 }
 
-bool comparison_has_same_tokens(const struct comparison *c)
+const char *comparison_loss_obstacle(const struct comparison *c)
 {
-    for (size_t i = 1; i < c->count; i++)
-        if (differ_in_tokens(&c->runs[0], &c->runs[i])) return false;
-    return true;
+    const char *obstacle = NULL;
+    for (size_t i = 1; !obstacle && i < c->count; i++) obstacle = loss_obstacle(&c->runs[0], &c->runs[i]);
+    return obstacle;
 }
 
 static bool same_setting(const struct compared *a, const struct compared *b, const char *key)
@@ -485,13 +487,19 @@ const char *comparison_validation_note(const struct comparison *c)
     return note;
 }
 
-/* Whether this outcome ranks two runs: losses per token if the tokens are the same, times if the same steps
- * have been finished. */
+/* Whether the outcome is a loss, or how a loss was reached. */
+static bool is_of_loss(const struct comparison_row *row)
+{
+    return row->unit == IN_NATS || row->target;
+}
+
+/* Whether this outcome ranks two runs: losses if they are of the same tokens, times if the same steps have
+ * been finished. */
 static bool are_comparable(const struct compared *a, const struct compared *b,
                            const struct comparison_row *row)
 {
-    if (row->unit == IN_NATS) return !differ_in_tokens(a, b);
-    if (row->unit != IN_SECONDS || row->target) return true;
+    if (is_of_loss(row)) return !loss_obstacle(a, b);
+    if (row->unit != IN_SECONDS) return true;
     return a->info->status == RUN_FINISHED && b->info->status == RUN_FINISHED &&
            a->info->steps == b->info->steps;
 }
@@ -504,7 +512,7 @@ bool comparison_is_best(const struct comparison *c, const struct comparison_row 
     for (size_t i = 0; i < c->count; i++) {
         double other = row->values[i];
         bool comparable = are_comparable(&c->runs[run], &c->runs[i], row);
-        if (!comparable && loss) return false; /* no loss is best of all */
+        if (!comparable && is_of_loss(row)) return false; /* no loss is best of all */
         if (!comparable) continue;
         if (isfinite(other) && (other - own) * row->better > 0) return false;
         worse = worse || (isfinite(other) ? other != own : loss && c->runs[i].info->loss_recorded);

@@ -90,9 +90,9 @@ char *comparison_count_keys(const struct comparison *c, char *buf, size_t size);
  */
 bool comparison_same_sources(const char *x, const char *y);
 
-/* Whether all runs cut text into the same tokens as the first, so that losses per token can be compared. A
- * run of unknown configuration counts as alike. */
-bool comparison_has_same_tokens(const struct comparison *c);
+/* Why the losses of the runs cannot be compared with those of the first, such as "data.format differs"; NULL:
+ * they can. A run of unknown configuration counts as alike. */
+const char *comparison_loss_obstacle(const struct comparison *c);
 
 /* A sentence for readers if the runs' validation losses may be of other texts, or of other parts of one; else
  * NULL. A run without evaluations or of unknown configuration counts as alike. */

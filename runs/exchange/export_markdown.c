@@ -65,7 +65,8 @@ static void write_section(FILE *out, const struct comparison *c, enum comparison
 enum status export_markdown(const struct comparison *comparison, const char *path, struct err *err)
 {
     struct file_out file;
-    const char *note = comparison_validation_note(comparison);
+    const char *note = comparison_validation_note(comparison),
+               *obstacle = comparison_loss_obstacle(comparison);
     char keys[120];
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
@@ -80,8 +81,8 @@ enum status export_markdown(const struct comparison *comparison, const char *pat
     write_section(
         file.stream, comparison, COMPARED_OUTCOMES,
         "\n## Outcome\n\nA star marks the best; in brackets is the difference from the first run.\n", "");
-    if (!comparison_has_same_tokens(comparison))
-        fputs("\nLosses are per token, and the tokens differ: they cannot be compared.\n", file.stream);
+    if (obstacle)
+        fprintf(file.stream, "\nLosses cannot be compared: %s.\n", obstacle);
     else if (note)
         fprintf(file.stream, "\n%s\n", note);
     write_section(file.stream, comparison, COMPARED_STOPPING, "\n## Early stopping\n", "");

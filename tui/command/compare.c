@@ -49,7 +49,7 @@ static void print_stopping(struct table *table, const struct comparison *c, bool
 static void print_page(struct comparison *c, bool all)
 {
     int width = output_columns(stdout) ? output_columns(stdout) : 80; /* the same everywhere */
-    const char *note = comparison_validation_note(c);
+    const char *note = comparison_validation_note(c), *obstacle = comparison_loss_obstacle(c);
     char keys[TEXT_SIZE];
     struct table table = {0};
     for (size_t i = 0; i < c->count; i++)
@@ -61,9 +61,8 @@ static void print_page(struct comparison *c, bool all)
     add_rows(&table, c, COMPARED_OUTCOMES, 0);
     table_print(&table, 0, width, TABLE_BLOCKS);
     print_stopping(&table, c, all, width);
-    if (!comparison_has_same_tokens(c))
-        printf("\nLosses are per token, and the tokens differ: compare the bits per byte of `%s evaluate`.\n",
-               TEXT_PROGRAM);
+    if (obstacle)
+        printf("\nLosses cannot be compared: %s.\n", obstacle);
     else if (note)
         printf("\n%s\n", note);
 }
@@ -212,7 +211,8 @@ const struct command command_compare = COMMAND(
              "fit the terminal (elsewhere 80 columns, or COLUMNS).",
     .notes = "Speed is that of the newest steps. Memory is the sum of the peaks of all categories. Wall time "
              "is how long the run's trainers ran; it is compared between runs that finished the same number "
-             "of steps. Losses are compared between runs with the same tokens.\n"
+             "of steps. Losses, and how they were reached, are compared between runs with the same "
+             "data.format and tokens.\n"
              "RUN is an id, the start of one, a name (the newest of that name), or latest.\n\n"
              "  anneal compare base wide latest\n"
              "  anneal compare base wide --to-loss 3.2               when each got there\n"

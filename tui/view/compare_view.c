@@ -215,8 +215,8 @@ static void draw_header(const struct compare_state *state, struct grid *grid)
         pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "@%s %s", AXIS_TEXT((double)cursor / scale), unit);
     else if (cursor >= 0)
         pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "@%lld", (long long)cursor);
-    if (!comparison_has_same_tokens(&model->comparison))
-        pen_print(&pen, STYLE_WARN, 0, "the tokens differ: losses are not comparable");
+    const char *obstacle = comparison_loss_obstacle(&model->comparison);
+    if (obstacle) pen_print(&pen, STYLE_WARN, 0, "losses are not comparable: %s", obstacle);
 }
 
 static void compare_draw(struct workbench *workbench, void *opaque, struct grid *grid)

@@ -194,9 +194,29 @@ TEST_CASE(compare_judges_only_what_can_be_compared)
     char *out = process_output("compare", "slow", "pieces", NULL), line[200];
     assert_null(strchr(line_of(out, "final loss", line, sizeof line), '*'));
     assert_null(strstr(out, "(-2.0000)"));
-    assert_non_null(strstr(out, "compare the bits per byte of `"));
+    assert_non_null(strstr(out, "compare bits per byte: `"));
     out = process_output("compare", "slow", "fast", NULL);
     assert_null(strstr(out, "bits per byte"));
+}
+
+/* A classifier's loss, that of a text, is lower than that of a token, and is reached at once. */
+TEST_CASE(compare_does_not_rank_losses_of_other_kinds)
+{
+    static const char *const words[] = {"compare", "text", "again", "spam", "--to-loss", "3", "--json", NULL};
+    char home[PATH_MAX], id[RUN_ID_MAX], best[200], line[200];
+    three_runs_home("compare-kinds", home);
+    three_runs_add(home, "text", "[data]\nformat = text\ntokenizer = bytes\n", 3, 2.5, 1000, 1000, id);
+    three_runs_add(home, "again", "[data]\nformat = text\ntokenizer = bytes\n", 2, 2, 1000, 1000, id);
+    three_runs_add(home, "spam", "[data]\nformat = labels\ntokenizer = bytes\n", 0.5, 0.5, 1000, 1000, id);
+    store_fixture_sql(home, "update evals set step = 1 where run_id like '%spam'");
+    assert_string_equal(best_by(words, "final_loss", best, sizeof best), "");
+    assert_string_equal(best_by(words, "target_steps", best, sizeof best), "");
+    char *out = process_output("compare", "text", "spam", "--to-loss", "3", NULL);
+    assert_non_null(strstr(out, "Losses cannot be compared: data.format differs.\n"));
+    assert_null(strchr(line_of(out, "final loss", line, sizeof line), '('));
+    assert_null(strchr(line_of(out, "steps to 3", line, sizeof line), '('));
+    out = process_output("compare", "text", "again", NULL);
+    assert_null(strstr(out, "cannot be compared"));
 }
 
 static void add_evaluated(const char *home, const char *name, int batches, int batch_size, const char *val)
