@@ -101,7 +101,7 @@ TEST_CASE(tag_writes_on_runs_and_lists_know_it)
     json_t *job = json_array_get(list, 1);
     assert_string_equal(json_string_value(json_object_get(job, "run")), crashed);
     assert_string_equal(json_string_value(json_object_get(job, "tags")), "archived 日本");
-    assert_true(json_real_value(json_object_get(job, "steps")) == 300);
+    assert_int_equal(json_integer_value(json_object_get(job, "steps")), 300);
     assert_true(json_is_null(json_object_get(json_array_get(list, 0), "note")));
     json_decref(list);
     snprintf(words, sizeof words, "show %s --json", finished);
@@ -116,13 +116,15 @@ TEST_CASE(the_texts_of_a_run_stay_texts_in_json)
     store_fixture_home("c-texts", home, sizeof home);
     answer_furnish(home, finished, crashed);
     answer_expect(home, "tag psalms --name 007 --note 1e5 +true", 0, "");
-    json_t *list =
-        answer_json(home, "runs --filter name=007 --json --columns name,note,tags,steps,train.learning_rate");
+    json_t *list = answer_json(home, "runs --filter name=007 --json --columns"
+                                     " name,note,tags,steps,train.learning_rate,disk,elapsed");
     json_t *run = json_array_get(list, 0);
     assert_string_equal(json_string_value(json_object_get(run, "name")), "007");
     assert_string_equal(json_string_value(json_object_get(run, "note")), "1e5");
     assert_string_equal(json_string_value(json_object_get(run, "tags")), "true");
-    assert_true(json_real_value(json_object_get(run, "steps")) == 300);
+    assert_int_equal(json_integer_value(json_object_get(run, "steps")), 300); /* as without --columns */
+    assert_true(json_is_integer(json_object_get(run, "disk")));
+    assert_true(json_is_real(json_object_get(run, "elapsed")));
     assert_true(json_real_value(json_object_get(run, "train.learning_rate")) == 3e-4);
     json_decref(list);
 }

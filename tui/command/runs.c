@@ -68,6 +68,19 @@ static void print_columns(const struct listing *listing)
     print_lines(&table);
 }
 
+/* A column has the type that it has without --columns; a text of the run itself is never a number. */
+static void value_json(struct json_out *out, const struct field *field, const struct field_value *value)
+{
+    bool whole = field->column ? column_is_integer(field->column) : field->unit == UNIT_BYTES,
+         own = field->column || field->made;
+    if (value->known && !value->text && whole)
+        json_out_int(out, field->name, (int64_t)value->number);
+    else if (value->known && !value->text)
+        json_out_real(out, field->name, value->number);
+    else
+        (own ? json_out_text : run_param_json)(out, field->name, value->known ? value->text : NULL);
+}
+
 static enum status print_json(const struct listing *listing, struct err *err)
 {
     struct output o = {.json = true};
@@ -78,16 +91,8 @@ static enum status print_json(const struct listing *listing, struct err *err)
         output_item(&o);
         if (listing->column_count == 0) output_run(&o.out, &listing->runs[run]);
         if (listing->column_count > 0) json_out_text(&o.out, "run", listing->runs[run].id);
-        for (int c = 0; c < listing->column_count; c++) {
-            const struct field_value *value = listing_value(listing, c, run);
-            const struct field *field = &listing->fields[c].field;
-            bool own = field->column || field->made; /* of the run: its texts are never numbers */
-            if (value->known && !value->text)
-                json_out_real(&o.out, field->name, value->number);
-            else
-                (own ? json_out_text : run_param_json)(&o.out, field->name,
-                                                       value->known ? value->text : NULL);
-        }
+        for (int c = 0; c < listing->column_count; c++)
+            value_json(&o.out, &listing->fields[c].field, listing_value(listing, c, run));
     }
     if (listing->shown_count) json_out_close(&o.out);
     return output_end(&o, err);
