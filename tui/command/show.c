@@ -506,7 +506,8 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct option_spec options[] = {
     OPTION("profile", OPTION_FLAG, AT(profile), NULL,
            "shows instead where the time of a step goes: calls, time, share and rates of each phase and "
-           "operation, averaged over the profiled steps (one in profile.every)"),
+           "operation, averaged over the profiled steps (one in profile.every) since the newest resume, at "
+           "most 200"),
     OPTION("all", OPTION_FLAG, AT(all), NULL,
            "all rows of each list, such as every verdict of early stopping (default: the last ten)"),
     OPTION("layers", OPTION_FLAG, AT(layers), NULL, "with --profile: each layer by itself"),
