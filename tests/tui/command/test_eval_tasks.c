@@ -94,12 +94,13 @@ TEST(scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit, struct ex
 {
     process_run(0, "train", e->stage.config, "--name=plain", "--train.learning_rate=0.03",
                 "--model.max_seq_len=256", "--progress=none", NULL);
-    struct process *p =
-        process_run(0, "train", e->stage.config, e->key, "--name=with", "--train.learning_rate=0.03",
-                    "--progress=json", "--model.max_seq_len=256", "--checkpoint.keep=9", NULL);
-    json_t *lines = stage_parse_lines(process_stdout(p));
-    json_t *measures = json_object_get(stage_find_line(lines, "eval", -1), "measures");
+    struct process *p = process_run(
+        0, "train", e->stage.config, e->key, "--name=with", "--train.learning_rate=0.03", "--progress=json",
+        "--model.max_seq_len=256", "--checkpoint.keep=9", "--eval.metric=quiz_acc", NULL);
+    json_t *lines = stage_parse_lines(process_stdout(p)), *line = stage_find_line(lines, "eval", -1);
+    json_t *measures = json_object_get(line, "measures");
     assert_int_equal(json_object_size(measures), 4);
+    assert_string_equal(stage_text(line, "metric"), "quiz_acc"); /* of which best_val_loss is a value */
     expect_share(measured(&e->stage, "with", "quiz_acc", 40), stage_real(measures, "quiz_acc"));
     for (int step = 10; step <= 40; step += 10) expect_scores_of_evaluate(e, "with", step);
     history_expect_same("plain", "with");
