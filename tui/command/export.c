@@ -218,8 +218,9 @@ static const struct option_spec options[] = {
            "steps, profile and samples; absent, nan and infinite values are null. svg: a picture of --metric "
            "over the steps, of all runs in one chart"),
     OPTION("metric", OPTION_TEXT, AT(metrics), "NAME,...",
-           "for svg and long: which metrics, by the names of the format long: loss, val_loss, lr, grad_norm, "
-           "... or a measure (default: of long all, of svg the loss)"),
+           "for svg and long: which metrics: loss, val_loss, lr, grad_norm, ... or a measure; for long every "
+           "number of steps and evals, for svg what the workbench draws (default: of long all, of svg the "
+           "loss, of one run with val_loss)"),
     OPTION("smooth", OPTION_NUMBER, AT(decay), "FACTOR",
            "for svg: an exponential moving average, such as 0.99 per step, with the values behind it",
            .least = 0, .most = 0.999999),

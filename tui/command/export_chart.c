@@ -88,7 +88,7 @@ static enum status add_metric(struct curves *c, const char *metric)
         if (!status) status = add_curve(c, &run, i, metric);
     }
     if (status || c->chart.trace_count > before || !c->request->metrics) return status;
-    return err_set(c->err, STATUS_USAGE, "--metric %.60s: is not recorded (recorded are %s)",
+    return err_set(c->err, STATUS_USAGE, "--metric %.60s: no chart of it is recorded (there are %s)",
                    CLEAN_LINE(metric), CLEAN_LINE(c->known));
 }
 

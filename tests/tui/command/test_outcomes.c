@@ -585,7 +585,7 @@ TEST_CASE(export_draws_metrics_of_several_runs_as_a_picture)
     process_expect_sentence(process_run(2, "export", "base", "--format", "long", "--metric", " ,", NULL),
                             "--metric names no metric");
     process_expect_sentence(process_run(2, "export", "base", "--format", "svg", "--metric", "los", NULL),
-                            "--metric los: is not recorded");
+                            "--metric los: no chart of it is recorded");
     process_expect_sentence(process_run(2, "export", "base", "--metric", "loss", NULL),
                             "--metric needs --format svg or long");
     process_expect_sentence(process_run(2, "export", "base", "--format", "svg", "-o", "x.csv", NULL),
