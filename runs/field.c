@@ -209,16 +209,16 @@ static enum status read_number(struct store *store, sqlite3_stmt *select, struct
     return STATUS_OK;
 }
 
-/* The metric's value in the newest row of the newest segment. */
+/* The metric's value in the newest row that counts (table.h). */
 static enum status read_metric(struct store *store, enum metric metric, const char *run_id,
                                struct field_value *out, struct err *err)
 {
     const struct column_info *column = metric_column(metric);
-    char sql[200];
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 120];
     sqlite3_stmt *select;
-    snprintf(sql, sizeof sql,
-             "select %s, nan & %d from %s where run_id = ?1 order by segment desc, step desc limit 1",
-             column->name, column->null, metric == METRIC_VAL_LOSS ? "evals" : "steps");
+    snprintf(sql, sizeof sql, "select %s, nan & %d %s order by t.segment desc, t.step desc limit 1",
+             column->name, column->null,
+             table_history(metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS, from));
     enum status status = store_query(store, &select, err, sql, "s", run_id);
     return status ? status : read_number(store, select, out, err);
 }
@@ -228,6 +228,7 @@ static enum status read_metric(struct store *store, enum metric metric, const ch
 static enum status read_named(struct store *store, const char *name, const char *run_id, struct arena *arena,
                               struct field_value *out, struct err *err)
 {
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 140];
     sqlite3_stmt *select;
     bool row;
     enum status status = store_query(
@@ -243,10 +244,11 @@ static enum status read_named(struct store *store, const char *name, const char 
         if (!text_parse_double(copy, &out->number)) out->number = NAN;
         return STATUS_OK;
     }
-    status = store_query(store, &select, err,
-                         "select value, nan from (select name, value, nan from measures where run_id = ?1"
-                         " order by segment desc, step desc limit 256) where name = ?2 limit 1",
-                         "ss", run_id, name);
+    snprintf(sql, sizeof sql,
+             "select value, nan from (select name, value, nan %s order by t.segment desc, t.step desc"
+             " limit 256) where name = ?2 limit 1",
+             table_history(TABLE_MEASURES, from));
+    status = store_query(store, &select, err, sql, "ss", run_id, name);
     return status ? status : read_number(store, select, out, err);
 }
 

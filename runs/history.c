@@ -11,10 +11,11 @@
 #include "runs/table.h"
 
 #define NEWEST_FIRST "order by step desc, segment desc"
-/* of the evaluation, or the report, that was made last */
+/* of the evaluation, or the report, that was made last and counts (table.h) */
 #define NEWEST_STEP(table)                                                                                   \
     "and (segment, step) = (select segment, step from " table                                                \
-    " where run_id = ?1 order by segment desc, step desc limit 1) "
+    " n where run_id = ?1 and not exists (select 1 from segments where run_id = ?1 and segment > n.segment"  \
+    " and first_step < n.step) order by segment desc, step desc limit 1) "
 
 #define LIST(table, shown, rows, count, tail)                                                                \
     {                                                                                                        \
@@ -206,7 +207,7 @@ enum status run_last_step(struct store *store, const char *run_id, struct step_r
     struct step_record *last;
     size_t count;
     struct table_request request = {TABLE_STEPS, run_id,       "order by segment desc, step desc",
-                                    1,           sizeof *last, false};
+                                    1,           sizeof *last, true};
     enum status status = table_list(store, &request, &arena, &last, &count, err);
     if (!status && count == 0)
         status = err_set(err, STATUS_NOT_FOUND, "run %s: no step has been recorded yet", run_id);

@@ -73,6 +73,7 @@ struct step_range {
 };
 enum status run_missing_steps(struct store *store, const struct run_info *run, int64_t done,
                               struct arena *arena, struct step_range **out, size_t *count, struct err *err);
+/* The newest step that counts (table.h). */
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);
 
 #endif

@@ -144,6 +144,21 @@ TEST_CASE_WITH(a_filter_passes_what_it_says, NULL, forget)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect(cases[i].filter, cases[i].ids);
 }
 
+/* A second trainer begins at step 9 and has recorded nothing more: step 9 and what was measured after it do
+ * not count. */
+TEST_CASE_WITH(the_newest_value_is_one_that_counts, NULL, forget)
+{
+    make("filter-replaced");
+    store_fixture_sql(home, "insert into measures values('a', 0, 10, 'f1.joy', 0.5, 0);"
+                            "insert into evals(run_id, segment, step, val_loss) values('a', 0, 9, 4),"
+                            " ('a', 0, 10, 6);"
+                            "insert into segments(run_id, segment, first_step, started_at)"
+                            " values('a', 1, 9, 1e9)");
+    expect("f1.joy=0.75", "a");
+    expect("lr=0.1", "a");
+    expect("val_loss=4", "a");
+}
+
 TEST_CASE_WITH(a_mistake_is_told_with_its_place_and_does_not_count, NULL, forget)
 {
     static const struct {

@@ -104,6 +104,35 @@ TEST_CASE(every_kind_of_record_arrives)
     arena_release(&arena);
 }
 
+/* After a rollback to step 8 that has recorded nothing yet, the scores of the evaluation at 10 no longer
+ * count. */
+TEST_CASE(the_newest_of_a_history_are_rows_that_count)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX], sql[600];
+    struct err err = {0};
+    struct arena arena = {0};
+    store_fixture_home("replaced", home, sizeof home);
+    store_fixture_run(home, "replaced", id);
+    snprintf(sql, sizeof sql,
+             "insert into segments(run_id, segment, first_step, started_at) values('%s', 1, 0, 1e9),"
+             " ('%s', 2, 8, 1e9);"
+             "insert into steps(run_id, segment, step) values('%s', 1, 7), ('%s', 1, 8), ('%s', 1, 9);"
+             "insert into classes(run_id, segment, step, label, support) values('%s', 1, 5, 'spam', 3),"
+             " ('%s', 1, 10, 'spam', 4)",
+             id, id, id, id, id, id, id);
+    store_fixture_sql(home, sql);
+    struct store *store = store_fixture_open(home);
+    struct run_history history;
+    struct step_record last;
+    assert_int_equal(run_history_read(store, id, 10, &arena, &history, &err), STATUS_OK);
+    assert_int_equal(history.class_count, 1);
+    assert_int_equal(history.classes[0].step, 5);
+    assert_int_equal(run_last_step(store, id, &last, &err), STATUS_OK);
+    assert_int_equal(last.step, 7);
+    store_close(store);
+    arena_release(&arena);
+}
+
 TEST_CASE(a_text_too_long_is_cut_at_a_character)
 {
     char home[PATH_MAX], id[RUN_ID_MAX];
