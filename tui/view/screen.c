@@ -182,7 +182,10 @@ void screen_close(struct screen *screen)
 {
     if (!screen) return;
     rescue.armed = 0;
-    if (screen->keys) suspend(screen);
+    if (screen->keys)
+        suspend(screen);
+    else if (screen->terminal)
+        endwin(); /* one that cannot place its cursor: curses has changed its modes, too */
     if (screen->keys) delwin(screen->keys);
     if (screen->terminal) delscreen(screen->terminal);
     grid_release(&screen->shown);

@@ -139,6 +139,7 @@ TEST_CASE(an_unknown_terminal_is_one_sentence_and_status_1)
         pty_wait_text(pty, "anneal: the workbench");
         pty_wait_text(pty, cases[i].says);
         assert_string_equal(pty_row(pty, 1), "");
+        assert_true(pty_modes_restored(pty));
         pty_close(pty);
     }
 }
