@@ -421,6 +421,7 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     bool all = false;
     int64_t exists;
     struct run_lock lock;
+    struct err why;
     enum status status = count_id(store, id, &exists, err);
     if (status) return status;
     if (!exists) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
@@ -429,8 +430,11 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
     run_folder(store, id, folder, sizeof folder);
-    status = mark_deletion(store, id, err);
-    if (!status) status = empty_folder(folder, err);
+    status = mark_deletion(store, id, &why);
+    bool full = status == STATUS_IO && why.system == ENOSPC; /* the files make room for the mark */
+    if (status && !full) err_set(err, status, "%s", why.text);
+    if (!status || full) status = empty_folder(folder, err);
+    if (!status && full) status = mark_deletion(store, id, err);
     double began = clock_monotonic();
     while (!status && !all) {
         status = delete_some(store, id, &all, err);

@@ -174,7 +174,7 @@ int64_t run_process(void);
 /* Deletes files, history and row, in this order, so that no folder is left without a run, from which a repair
  * would make the run again. STATUS_BUSY while a trainer holds the run. A long history goes in several
  * transactions, between which others write. A failure, or the end of this process, leaves the run with the
- * rest and a message that says so. */
+ * rest and a message that says so, for which a full disk has room only behind the files. */
 enum status run_delete(struct store *store, const char *id, struct err *err);
 
 /* Removes a file or folder in the run's folder, "checkpoints/step-40", as file_remove_whole does. STATUS_BUSY

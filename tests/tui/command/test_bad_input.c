@@ -330,6 +330,18 @@ STAGE_CASE(a_full_disk_refuses_a_run_and_loses_none, struct stage *s)
     assert_non_null(strstr(output, "steps.csv: cannot write: No space left on device"));
 }
 
+STAGE_CASE(a_full_disk_lets_a_run_be_deleted, struct stage *s)
+{
+    struct process *p =
+        run_on_small_disk(s, "4m",
+                          "\"$0\" train \"$2\" --name old --progress=none || exit 98\n"
+                          "head -c 8m /dev/zero > \"$1/fill\" 2>/dev/null\n"
+                          "\"$0\" delete old --yes; echo \"delete $?\"; ls \"$1/runs\" | wc -l\n"
+                          "\"$0\" runs --json | grep -c '\"id\"'; exit 0\n");
+    process_expect(0, p);
+    assert_string_equal(process_stdout(p), "delete 0\n0\n0\n");
+}
+
 STAGE_CASE(a_disk_without_room_for_one_checkpoint_refuses_a_run, struct stage *s)
 {
     struct process *p = run_on_small_disk(
