@@ -238,24 +238,35 @@ int64_t *checkpoint_steps(const char *parent, size_t *count)
     return steps;
 }
 
+enum status checkpoint_look(const char *parent, struct err *err)
+{
+    if (faccessat(AT_FDCWD, parent, R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES) return STATUS_OK;
+    return err_set(err, STATUS_IO, "%s: cannot read the folder: %s", parent, strerror(errno));
+}
+
 /* checkpoint_find, among those of at most `most` steps. */
 static enum status find(const char *parent, int64_t step, int64_t most, char *path, size_t size,
                         struct err *err)
 {
     struct err why, newest = {0};
     size_t count;
+    enum status status = checkpoint_look(parent, err);
+    if (status) return status;
     int64_t *steps = checkpoint_steps(parent, &count);
-    enum status status = STATUS_NOT_FOUND;
-    for (size_t i = 0; status && i < count; i++) {
+    bool closed = false; /* it may be whole, so no older one takes its place */
+    status = STATUS_NOT_FOUND;
+    for (size_t i = 0; status && !closed && i < count; i++) {
         if ((step >= 0 && steps[i] != step) || steps[i] > most) continue;
         if (snprintf(path, size, "%s/step-%" PRId64, parent, steps[i]) >= (int)size) continue;
-        if (step == CHECKPOINT_NEWEST_FULL && !checkpoint_is_full(path)) continue;
+        if (step == CHECKPOINT_NEWEST_FULL && !checkpoint_is_full(path) && errno != EACCES) continue;
         status = verify(path, false, NULL, &why);
-        if (status && !newest.status) newest = why;
+        closed = status == STATUS_IO && why.system == EACCES;
+        if (status && (!newest.status || closed)) newest = why;
     }
     free(steps);
     if (!status) return STATUS_OK;
-    if (newest.status) return err_set(err, newest.status, "%s", newest.text);
+    if (newest.status && err) *err = newest;
+    if (newest.status) return newest.status;
     if (step >= 0) return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint of step %" PRId64, parent, step);
     return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
 }

@@ -88,8 +88,13 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
 /* Instead of a step: the newest checkpoint, or the newest full one. */
 enum { CHECKPOINT_NEWEST = -1, CHECKPOINT_NEWEST_FULL = -2 };
 
+/* STATUS_IO: this user may not read the folder of checkpoints, or one above it, so whether it has any is not
+ * known. */
+enum status checkpoint_look(const char *parent, struct err *err);
+
 /* The path of the complete, undamaged checkpoint of that step below `parent`, or of the newest.
- * STATUS_NOT_FOUND if there is none; if all are damaged, the error describes the newest. */
+ * STATUS_NOT_FOUND if there is none; if all are damaged, the error describes the newest. STATUS_IO with
+ * EACCES: this user may not read the folder, or a checkpoint that would be it and may be whole. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
 
 /* The newest one of at most `step` steps, likewise. */

@@ -190,9 +190,10 @@ static enum status weigh(struct doctor *d, struct held *held, const char *folder
 enum status doctor_check_run(struct doctor *d, struct held *held, struct err *err)
 {
     const struct run_info *run = held->run;
-    char folder[PATH_MAX], records[PATH_MAX + 16], remedy[RUN_ID_MAX + 600];
+    char folder[PATH_MAX], records[PATH_MAX + 16], checkpoints[PATH_MAX + 16], remedy[RUN_ID_MAX + 600];
     int64_t newest = -1, waiting = 0;
     size_t count = 0;
+    struct err why;
     if (strchr(run->id, '/') || *run->id == '.') {
         doctor_report(d, PROBLEM, run->id, d->database, "restore a copy of the database",
                       "has a run \"%s\", which cannot be the name of a folder", run->id);
@@ -202,6 +203,11 @@ enum status doctor_check_run(struct doctor *d, struct held *held, struct err *er
     snprintf(records, sizeof records, "%s/records", folder);
     bool trains = run_may_train(d->store, run->id);
     d->trains = d->trains || trains;
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+    if (checkpoint_look(checkpoints, &why)) { /* then what is missing there is not known, either */
+        doctor_report_error(d, PROBLEM, run->id, checkpoints, "change its permissions", &why);
+        return STATUS_OK;
+    }
     snprintf(remedy, sizeof remedy, "restore it from a copy, or: %s delete %s", TEXT_PROGRAM, run->id);
     if (!file_is_folder(folder))
         doctor_report(d, PROBLEM, run->id, folder, remedy,

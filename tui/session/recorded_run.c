@@ -1,6 +1,7 @@
 /* See recorded_run.h. */
 #include "tui/session/recorded_run.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,8 @@ enum status recorded_run_refuse(const char *checkpoints, const char *run, struct
 {
     char whole[PATH_MAX];
     struct err why = *err;
+    if (why.status == STATUS_IO && why.system == EACCES)
+        return err_set(err, why.status, "%.400s (change its permissions)", why.text);
     if (!checkpoint_find(checkpoints, -1, whole, sizeof whole, NULL))
         return err_set(err, why.status, "%.360s (the newest that is whole: --step %" PRId64 ")", why.text,
                        checkpoint_step(whole));

@@ -95,7 +95,10 @@ static enum status take_run(struct training_session *s, struct err *err)
     run_folder(s->store, s->id, s->folder, sizeof s->folder);
     snprintf(s->checkpoints, sizeof s->checkpoints, "%s/checkpoints", s->folder);
     snprintf(s->traces, sizeof s->traces, "%s/traces", s->folder);
-    if (!file_is_folder(s->folder)) /* the lock would make it again, and doctor would find it sound */
+    bool there;
+    enum status status = file_look(s->folder, &there, err);
+    if (status) return status;
+    if (!there) /* the lock would make it again, and doctor would find it sound */
         return err_set(
             err, STATUS_FAILED,
             "%s: the run's folder is missing, with its checkpoints (restore it, or train a new run)",

@@ -64,7 +64,7 @@ static enum status find_origin(struct training_session *s, const struct run_info
         return file_format_path(s->origin, size, err, "%s", newest); /* else refused as weights alone */
     }
     if (status != STATUS_NOT_FOUND) {
-        err_set(err, status, "%s", why.text);
+        *err = why;
         return recorded_run_refuse(s->checkpoints, run->id, err);
     }
     *s->origin = '\0';
