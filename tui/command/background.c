@@ -61,10 +61,12 @@ enum status background_watch(const char *command, char **argv, const struct run_
     size_t count = 1;
     struct launch launch = {0};
     struct store *store = NULL;
-    if (!isatty(STDOUT_FILENO))
+    bool out = isatty(STDOUT_FILENO);
+    if (!out || !isatty(STDIN_FILENO))
         return err_set(err, STATUS_FAILED,
-                       "--watch: the workbench needs a terminal, but standard output is not one (without "
-                       "--watch anneal trains and prints its progress)");
+                       "--watch: the workbench needs a terminal, but standard %s is not one (without "
+                       "--watch anneal trains and prints its progress)",
+                       out ? "input" : "output");
     for (; *argv && count < LAUNCH_WORDS_MAX - 1; argv++) {
         if (strcmp(*argv, "--progress") == 0 && argv[1])
             argv++;
@@ -80,5 +82,6 @@ enum status background_watch(const char *command, char **argv, const struct run_
     if (!status) status = wait_for_run(&launch, store, id, err);
     launch_release(&launch);
     store_close(store);
-    return status ? status : watch_started(id, err);
+    if (status || !(status = watch_started(id, err))) return status;
+    return err_prefix(err, "run %s has started in the background", id);
 }

@@ -67,6 +67,24 @@ STAGE_CASE(resume_and_fork_with_watch_arrive_at_their_run, struct stage *s)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
+STAGE_CASE(where_no_workbench_can_open_watch_says_what_has_started, struct stage *s)
+{
+    const char *const train[] = {"train", s->config, "--name=new", "--watch", NULL};
+    struct pty *pty =
+        pty_open(&(struct pty_options){.rows = 24, .columns = 400, .term = "dumb", .arguments = train});
+    assert_int_equal(pty_wait_exit(pty), 1);
+    char *id = stage_query(s, "select id from runs");
+    pty_wait_text(pty, kept_format("anneal: run %s has started in the background: the workbench cannot", id));
+    pty_close(pty);
+    end_run(s, "new");
+    char *in_vain = kept_format("\"$ANNEAL_BINARY\" train '%s' --watch < /dev/null", s->config);
+    const char *const words[] = {"-qec", in_vain, "/dev/null", NULL};
+    struct process *p = process_open(&(struct process_options){.program = "script", .arguments = words});
+    process_expect(1, p);
+    assert_non_null(strstr(process_stdout(p), "--watch: the workbench needs a terminal, but standard input"));
+    stage_expect(s, "select count(*) from runs", "1");
+}
+
 STAGE_CASE(several_ranks_with_watch_arrive_at_their_run, struct stage *s)
 {
     stage_need_mpi();
