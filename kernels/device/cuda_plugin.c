@@ -17,6 +17,8 @@ static enum status open_library(void **library, const struct cuda_plugin **out, 
     enum status status = named ? file_format_path(path, sizeof path, err, "%s", wish)
                                : file_of_program("anneal_cuda.so", path, sizeof path, err);
     if (status) return status;
+    if (named && strcmp(wish, "none") == 0)
+        return err_set(err, STATUS_NOT_FOUND, "ANNEAL_CUDA_PLUGIN is none, which excludes GPUs");
     if (!file_exists(path))
         return err_set(
             err, STATUS_NOT_FOUND,

@@ -38,4 +38,13 @@ TEST_CASE(a_plugin_without_a_driver_is_not_kept)
     assert_true(is_loaded());
 }
 
+TEST_CASE(none_is_no_missing_file)
+{
+    const struct cuda_plugin *plugin;
+    struct err err = {0};
+    setenv("ANNEAL_CUDA_PLUGIN", "none", 1);
+    assert_int_equal(cuda_plugin_open(&plugin, &err), STATUS_NOT_FOUND);
+    assert_string_equal(err.text, "ANNEAL_CUDA_PLUGIN is none, which excludes GPUs");
+}
+
 TEST_MAIN()
