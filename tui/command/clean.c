@@ -100,7 +100,7 @@ static void print_items(struct command_state *c)
 static enum status remove_items(struct command_state *c, struct err *err)
 {
     enum status status = STATUS_OK;
-    size_t removed = 0;
+    size_t removed = 0, failed = 0;
     c->bytes = 0;
     for (size_t i = 0; !status && i < c->cleaning.count; i++) {
         const struct cleaning_item *item = &c->cleaning.items[i];
@@ -114,14 +114,17 @@ static enum status remove_items(struct command_state *c, struct err *err)
             removed++;
             if (!status) c->bytes += item->bytes;
             status = STATUS_OK;
-        } else if (status == STATUS_BUSY) {
+        } else if (status == STATUS_BUSY || status == STATUS_IO) { /* others may be removed all the same */
             output_warn("%s", why.text);
+            failed += status == STATUS_IO;
             status = STATUS_OK;
         } else {
             *err = why;
         }
     }
-    return status;
+    if (status || !failed) return status;
+    return err_set(err, STATUS_IO, "%zu of %zu item%s could not be removed", failed, c->count,
+                   text_plural((int64_t)c->count));
 }
 
 /* Whether to remove what was shown. */

@@ -57,6 +57,8 @@ struct process *process_expect(int status, struct process *process);
 struct process *process_expect_within(int seconds, int status, struct process *process);
 /* Runs anneal with these arguments; it must end with `status`. The last argument is NULL. */
 struct process *process_run(int status, const char *argument, ...) __attribute__((sentinel));
+/* The same of "COMMAND WORD", by one who needs permission to read or write a file, which root does not. */
+struct process *process_run_permitted(int status, const char *command, const char *word);
 /* The same, but it must end with 0, and only the output is returned. */
 char *process_output(const char *argument, ...) __attribute__((sentinel));
 /* Fails the test unless standard error is exactly one line "anneal: ..." that contains `sentence`. */

@@ -86,6 +86,20 @@ STAGE_CASE(the_best_and_the_newest_checkpoint_stay, struct stage *s)
     assert_int_equal(history_of("base").count, 45);
 }
 
+STAGE_CASE(what_cannot_be_removed_does_not_keep_the_rest, struct stage *s)
+{
+    char *folder = train(s, "closed"), *other = train(s, "open"),
+         *closed = kept_format("%s/checkpoints", folder);
+    assert_int_equal(chmod(closed, 0555), 0);
+    struct process *p = process_run_permitted(1, "clean", "--yes");
+    assert_int_equal(chmod(closed, 0755), 0);
+    assert_non_null(strstr(process_stderr(p), kept_format("%s/step-10: cannot", closed)));
+    assert_non_null(strstr(process_stderr(p), kept_format("%s/step-30: cannot", closed)));
+    assert_non_null(strstr(process_stderr(p), "anneal: 2 of 5 items could not be removed"));
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-30 step-40");
+    assert_string_equal(checkpoints(other), "step-20 step-40");
+}
+
 STAGE_CASE(all_but_the_best_are_removed_on_request, struct stage *s)
 {
     char *folder = train(s, "base"), *other = train(s, "other");

@@ -162,18 +162,6 @@ STAGE_CASE(a_removed_file_is_found, struct stage *s)
     expect_line(doctor(s, 1), "problem", id, "the folder of the run is missing", "delete");
 }
 
-/* Runs a command on a run as one who needs permission to read a file, which root does not. */
-static struct process *run_forbidden(int status, const char *command, const char *run)
-{
-    const char *const words[] = {"--bounding-set=-dac_override,-dac_read_search", getenv("ANNEAL_BINARY"),
-                                 command, run, NULL};
-    bool root = geteuid() == 0;
-    struct process *p = process_open(
-        &(struct process_options){.program = root ? "setpriv" : NULL, .arguments = words + (root ? 0 : 2)});
-    process_expect(status, p);
-    return p;
-}
-
 STAGE_CASE(what_may_not_be_read_is_neither_missing_nor_damaged, struct stage *s)
 {
     char *id = train(s, "base");
@@ -185,11 +173,12 @@ STAGE_CASE(what_may_not_be_read_is_neither_missing_nor_damaged, struct stage *s)
         struct stat before;
         assert_int_equal(stat(path, &before), 0);
         assert_int_equal(chmod(path, 0), 0);
-        const char *out = process_stdout(run_forbidden(1, "doctor", NULL));
+        const char *out = process_stdout(process_run_permitted(1, "doctor", NULL));
         expect_line(out, "problem", path, "Permission denied");
         assert_null(strstr(out, "missing"));
-        process_expect_sentence(run_forbidden(1, "generate", "base"), "Permission denied (change its");
-        process_expect_sentence(run_forbidden(1, "resume", "base"), "Permission denied");
+        process_expect_sentence(process_run_permitted(1, "generate", "base"),
+                                "Permission denied (change its");
+        process_expect_sentence(process_run_permitted(1, "resume", "base"), "Permission denied");
         assert_int_equal(chmod(path, before.st_mode & 07777), 0);
         doctor(s, 0); /* and nothing was set aside */
     }
