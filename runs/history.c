@@ -101,13 +101,8 @@ enum status run_best_checkpoints(struct store *store, const char *run_id, struct
 enum status run_checkpoints_read(struct store *store, const char *run_id, struct arena *arena,
                                  struct checkpoint_record **out, size_t *count, struct err *err)
 {
-    struct table_request request = {TABLE_CHECKPOINTS,
-                                    run_id,
-                                    "and kind <> 'deleted' "
-                                    "order by segment desc, step desc",
-                                    SIZE_MAX,
-                                    sizeof **out,
-                                    true};
+    const char *order = "order by segment desc, step desc";
+    struct table_request request = {TABLE_CHECKPOINTS, run_id, order, SIZE_MAX, sizeof **out, true};
     return table_list(store, &request, arena, out, count, err);
 }
 

@@ -45,8 +45,9 @@ double run_history_measure(const struct run_history *history, int64_t step, cons
  * another kind. */
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,
                                  struct checkpoint_record **out, size_t *count, struct err *err);
-/* Lists the checkpoints that the run has written and nobody has deleted, without those whose steps were
- * trained anew, newest first. Of these the trainer keeps the newest, the best and as many as configured. */
+/* Lists the checkpoints that the run has written, without those whose steps were trained anew, newest first.
+ * One that was deleted has the kind "deleted"; of the others the trainer keeps the newest, the best and as
+ * many as configured. */
 enum status run_checkpoints_read(struct store *store, const char *run_id, struct arena *arena,
                                  struct checkpoint_record **out, size_t *count, struct err *err);
 /* *listed: how many rows the checkpoint at `step` has, unless it was deleted. */

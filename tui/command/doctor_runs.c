@@ -114,6 +114,8 @@ static enum status check_rows(struct doctor *d, const struct run_info *info, str
     for (size_t i = 0; !status && i < count; i++) {
         bool best = rows[i].step == info->best_step && strcmp(rows[i].kind, "best") == 0,
              newer = steps && steps[0] > rows[i].step; /* killed before it was listed */
+        if (strcmp(rows[i].kind, "deleted") == 0)
+            continue; /* before the newest one the trainer has removed some */
         if (!i && !best && newer) continue;
         snprintf(folder, sizeof folder, "%s/step-%" PRId64, parent, rows[i].step);
         if ((i && (!best || rows[i].step == rows[i - 1].step)) || is_there(folder)) continue;

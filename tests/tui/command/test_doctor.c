@@ -208,10 +208,11 @@ STAGE_CASE(a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not, str
     expect_line(doctor(s, 0), "note", kept_format("%s/step-40", checkpoints), "does not list");
     assert_int_equal(rename(away, kept_format("%s/step-30", checkpoints)), 0);
     store_fixture_sql(s->home, "insert into checkpoints select * from kept; drop table kept");
+    /* as a trainer does with checkpoint.keep = 1: then those that anneal removed are newer */
+    assert_int_equal(file_remove_tree(kept_format("%s/step-30", checkpoints), NULL), STATUS_OK);
     process_run(0, "clean", "--all-but-best", "--yes", "--progress=none", NULL);
     assert_false(file_exists(kept_format("%s/step-40", checkpoints)));
-    stage_expect(s, "select step from checkpoints where kind = 'deleted' and step > 20 order by step",
-                 "30\n40");
+    stage_expect(s, "select step from checkpoints where kind = 'deleted' and step > 20 order by step", "40");
     doctor(s, 0);
     /* a folder without a row is what a killed trainer leaves */
     store_fixture_sql(s->home, "delete from checkpoints");
