@@ -272,7 +272,7 @@ TEST_CASE(bad_lines_are_named)
         {"{\"messages\": \"a\"}", "\"messages\" must be a list"},
         {"{\"prompt\": 1, \"completion\": \"b\"}", "must be texts or lists of messages"},
         {"{\"messages\": [{\"content\": \"a\"}]}", "message 1: needs \"role\""},
-        {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}]}", "unknown role \"human\""},
+        {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}]}", "message 1: unknown role \"human\""},
         {"{\"messages\": [{\"role\": \"user\", \"content\": 3}]}", "\"content\" must be a text"},
         {"{\"prompt\": \"a\", \"completion\": \" \\n\"}", "message 2: the answer is empty"},
         {"{\"system\": \"be\", \"prompt\": \"a\", \"completion\": \"b\"}",

@@ -458,8 +458,9 @@ TEST_CASE(an_empty_folder_that_nobody_owns_takes_no_id)
 
 TEST_CASE(an_id_that_is_a_path_is_not_kept)
 {
-    static const char *const ids[] = {"../../../evil", "20260102-030405-../x",   "20260102-030405-",
-                                      "latest",        "20260102-030405-latest", "20260102-030405-.."};
+    static const char *const ids[] = {
+        "../../../evil",          "20260102-030405-../x", "20260102-030405-",  "latest",
+        "20260102-030405-latest", "20260102-030405-..",   "20260102_030405-x", "20260102-030405_x"};
     char home[PATH_MAX], text[400];
     struct err err;
     struct import_outcome outcome;

@@ -238,6 +238,10 @@ TEST_CASE(compare_says_where_validation_losses_are_of_other_text)
     add_evaluated(home, "equal", 40, 2, "");
     add_evaluated(home, "wide", 20, 8, "");
     add_evaluated(home, "other", 20, 4, "b");
+    add_evaluated(home, "long", 20, 4, "");
+    store_fixture_sql(home, "update params set value = '128' where name = 'train.seq_len'"
+                            " and run_id = (select id from runs where name = 'long')");
+    assert_non_null(strstr(process_output("compare", "one", "long", NULL), parts));
     assert_non_null(strstr(process_output("compare", "one", "wide", NULL), parts));
     assert_non_null(strstr(process_output("compare", "one", "wide", "--markdown", NULL), parts));
     assert_non_null(strstr(process_output("compare", "one", "other", NULL), texts));
