@@ -121,9 +121,12 @@ static enum status settle_message(const struct instruction_reader *r, json_t *me
                        "message %zu: \"content\" must be a text, or a list of {\"type\": \"text\"} parts",
                        index + 1);
     bool empty = !content[strspn(content, " \t\r\n")];
-    if (empty && is_answer(message) && !json_object_get(message, "tool_calls")) {
+    if (empty && is_trained(message) && !json_object_get(message, "tool_calls")) {
         free(content);
-        return err_set(err, STATUS_CORRUPT, "message %zu: the answer is empty", index + 1);
+        return err_set(err, STATUS_CORRUPT,
+                       "message %zu: the answer is empty (remove it, or give it \"weight\": 0, so that it is "
+                       "not learned)",
+                       index + 1);
     }
     json_t *text = message_text_new(is_answer(message) ? NULL : r->tokenizer, content, strlen(content));
     free(content);
@@ -307,6 +310,20 @@ static enum status add_run(struct instruction_reader *r, size_t length, struct e
     return token_list_append(&r->runs, &run, 1, err);
 }
 
+/* Whether text[from..to), an answer, has the names of the functions that the message calls. */
+static bool writes_calls(const json_t *message, const char *text, size_t from, size_t to)
+{
+    size_t i;
+    const json_t *call;
+    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
+    {
+        const json_t *function = json_object_get(call, "function");
+        const char *name = json_string_value(json_object_get(function ? function : call, "name"));
+        if (name && !memmem(text + from, to - from, name, strlen(name))) return false;
+    }
+    return true;
+}
+
 /* Adds the runs up to the end of the answer in message `index`. `done` is the tokens before. */
 static enum status add_answer(struct instruction_reader *r, const json_t *messages, size_t index,
                               const struct rendered *whole, size_t *done, bool *differs, struct err *err)
@@ -315,6 +332,9 @@ static enum status add_answer(struct instruction_reader *r, const json_t *messag
     size_t first = 0, end = 0;
     enum status status = render(r, messages, index, true, &prompt, err);
     size_t from = prompt.n;
+    if (status == STATUS_FAILED && !index)
+        err_prefix(err, "message 1: the chat template asks for no answer before the first message (give it "
+                        "\"weight\": 0, so that it is not learned)");
     *differs = !status && (from > whole->n || memcmp(prompt.text, whole->text, from) != 0);
     free(prompt.text);
     if (status || *differs) return status;
@@ -327,6 +347,12 @@ static enum status add_answer(struct instruction_reader *r, const json_t *messag
             "the model would not learn to stop (use a template that writes eos_token or a token "
             "for the end of a turn, which tokenizer.json must list as special: `%s model add-tokens`)",
             index + 1, TEXT_PROGRAM);
+    if (!writes_calls(json_array_get(messages, index), whole->text, from, to))
+        return err_set(
+            err, STATUS_FAILED,
+            "message %zu: the chat template does not write its \"tool_calls\" (name one that does: "
+            "data.template)",
+            index + 1);
     status = count_tokens(r, whole, from, &first, err);
     if (!status) status = count_tokens(r, whole, to, &end, err);
     if (!status && (end != r->part.count || first < *done || end <= first))

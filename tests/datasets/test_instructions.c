@@ -189,6 +189,10 @@ static void expect_learned(const char *template, const char *messages, const cha
 #define USER(text)    "{\"role\": \"user\", \"content\": \"" text "\"}"
 #define CALL(content) "{\"role\": \"assistant\", \"content\": " content ", \"tool_calls\": [{\"x\": 1}]}"
 
+#define CALL_OF(name, content)                                                                               \
+    "{\"role\": \"assistant\", \"content\": " content ", \"tool_calls\": [{\"function\": {\"name\": \"" name \
+    "\"}}]}"
+
 /* Whatever the template writes around them, a special token among it, and with a text before them or none. */
 TEST_CASE(tool_calls_are_learned_with_the_end_of_the_turn)
 {
@@ -209,6 +213,8 @@ TEST_CASE(tool_calls_are_learned_with_the_end_of_the_turn)
     expect_learned(tagged, none, "<call>\n[{\"x\": 1}]\n</call><|end|>");
     expect_learned(tagged, text, "look<call>\n[{\"x\": 1}]\n</call><|end|>");
     expect_learned(opened, text, "look<|pad|>[{\"x\": 1}]<|end|>");
+    expect_learned(tagged, USER("a") ", " CALL_OF("look", "null"),
+                   "<call>\n[{\"function\": {\"name\": \"look\"}}]\n</call><|end|>");
 }
 
 TEST_CASE(what_the_template_makes_of_an_answer_is_learned_and_no_quotation_of_it)
@@ -274,7 +280,8 @@ TEST_CASE(bad_lines_are_named)
         {"{\"messages\": [{\"content\": \"a\"}]}", "message 1: needs \"role\""},
         {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}]}", "message 1: unknown role \"human\""},
         {"{\"messages\": [{\"role\": \"user\", \"content\": 3}]}", "\"content\" must be a text"},
-        {"{\"prompt\": \"a\", \"completion\": \" \\n\"}", "message 2: the answer is empty"},
+        {"{\"prompt\": \"a\", \"completion\": \" \\n\"}",
+         "message 2: the answer is empty (remove it, or give it \"weight\": 0"},
         {"{\"system\": \"be\", \"prompt\": \"a\", \"completion\": \"b\"}",
          "\"system\" beside the messages is not read"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": false}]}",
@@ -284,12 +291,37 @@ TEST_CASE(bad_lines_are_named)
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": \"0\"}]}",
          "message 1: \"weight\""},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "has no message of the role"},
+        {"{\"messages\": [" USER("a") ", " CALL_OF("look", "null") "]}",
+         "message 2: the chat template does not write its \"tool_calls\""},
     };
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         expect_problem(TURNS, problems[i][0], problems[i][1]);
     expect_problem("{% for m in messages %}{% if m.content == 'z' %}{{ raise_exception('no z') }}{% endif %}"
                    "{{ m.role }}: {{ m.content }}<|end|>{% endfor %}",
                    "{\"prompt\": \"z\", \"completion\": \"b\"}", "no z");
+}
+
+TEST_CASE(an_empty_answer_may_stay_in_the_conversation_unlearned)
+{
+    expect_learned(TURNS,
+                   USER("a") ", {\"role\": \"assistant\", \"content\": \"\", \"weight\": 0}, " USER(
+                       "b") ", {\"role\": \"assistant\", \"content\": \"c\"}",
+                   "c<|end|>");
+}
+
+/* Templates such as Qwen2's look at the first message, and there is none before the answer. */
+TEST_CASE(an_answer_that_begins_the_conversation_is_refused_with_the_remedy)
+{
+    const char *looks = "{% if messages[0].role == 'system' %}{% endif %}" TURNS;
+    const char *rest = "\"role\": \"assistant\", \"content\": \"hi\"}, " USER(
+        "a") ", {\"role\": \"assistant\", \"content\": \"c\"}";
+    char line[512];
+    snprintf(line, sizeof line, "{\"messages\": [{%s]}", rest);
+    expect_problem(looks, line,
+                   "message 1: the chat template asks for no answer before the first message (give it "
+                   "\"weight\": 0, so that it is not learned): the template: line 1: ");
+    snprintf(line, sizeof line, "{\"weight\": 0, %s", rest);
+    expect_learned(looks, line, "c<|end|>");
 }
 
 TEST_CASE(a_template_that_ends_no_answer_is_refused)

@@ -95,13 +95,25 @@ static enum status open_rows(struct row *r, struct err *err)
     return status;
 }
 
+/* How many conversations are not among the rows, as text; "" if all are. */
+static const char *left_out(const struct row *r, char *buf, size_t size)
+{
+    uint64_t count = r->examples.empty;
+    *buf = '\0';
+    if (count)
+        snprintf(buf, size, "; %" PRIu64 " %s left out, as no answer begins within train.seq_len = %d", count,
+                 count == 1 ? "is" : "are", r->T);
+    return buf;
+}
+
 static enum status fill(struct row *r, struct err *err)
 {
+    char others[96];
     uint64_t number = (uint64_t)r->options->row - 1;
     size_t T = (size_t)r->T;
     if (number >= r->rows)
-        return err_set(err, STATUS_NOT_FOUND, "--row %" PRId64 ": the last row is %" PRIu64, r->options->row,
-                       r->rows);
+        return err_set(err, STATUS_NOT_FOUND, "--row %" PRId64 ": the last row is %" PRIu64 "%s",
+                       r->options->row, r->rows, left_out(r, others, sizeof others));
     r->memory = calloc(3 * T, sizeof *r->memory);
     if (!r->memory) return err_no_memory(err, "a row of %d tokens", r->T);
     r->inputs = r->memory, r->targets = r->inputs + T, r->positions = r->targets + T;
@@ -209,8 +221,10 @@ static enum status print(const struct row *r, const struct place *places, int co
     int64_t learned = 0, sequences = 0;
     for (int i = 0; i < count; i++) learned += places[i].learned, sequences += places[i].position == 0;
     if (!r->options->json) {
-        printf("row %" PRId64 " of %" PRIu64 ": %d tokens, %" PRId64 " learned, %" PRId64 " sequence%s\n\n",
-               r->options->row, r->rows, count, learned, sequences, text_plural(sequences));
+        char others[96];
+        printf("row %" PRId64 " of %" PRIu64 ": %d tokens, %" PRId64 " learned, %" PRId64 " sequence%s%s\n\n",
+               r->options->row, r->rows, count, learned, sequences, text_plural(sequences),
+               left_out(r, others, sizeof others));
         print_text(r, places, count);
         return output_check(err);
     }

@@ -158,6 +158,24 @@ TEST(the_row_that_is_shown_marks_what_is_learned, struct place *p)
         "learns a label for a text as a whole");
 }
 
+TEST(conversations_without_a_row_are_counted, struct place *p)
+{
+    const char *tokenizer = "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json";
+    char *path = stage_path(&p->stage, "long.jsonl"), line[600];
+    int n = snprintf(line, sizeof line,
+                     "{\"prompt\": \"%0400d\", \"completion\": \"a\"}\n"
+                     "{\"prompt\": \"b\", \"completion\": \"c\"}\n",
+                     0);
+    stage_write(path, line, (size_t)n);
+    char *text =
+        process_output("data", "show", path, tokenizer, p->template_word, "--train.seq_len=64", NULL);
+    assert_non_null(strstr(
+        text, "1 sequence; 1 is left out, as no answer begins within train.seq_len = 64\n\n<|pad|>user\nb"));
+    process_expect_sentence(process_run(1, "data", "show", path, "--row=2", tokenizer, p->template_word,
+                                        "--train.seq_len=64", NULL),
+                            "--row 2: the last row is 1; 1 is left out");
+}
+
 /* The embedding of the model in `folder`: rows of 32 numbers, in the file that is opened. */
 static const float *open_embedding(const char *folder, struct safetensors *file, size_t rows)
 {
