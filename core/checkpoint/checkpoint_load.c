@@ -93,7 +93,10 @@ static enum status find_tensor(const struct safetensors *file, int kind, const s
     snprintf(name, sizeof name, "%s%s", checkpoint_prefix(kind), p->name);
     const struct safetensor *t = *out = safetensors_find(file, name);
     if (!t)
-        return err_set(err, STATUS_USAGE, "%s: has no tensor %s, which this model needs", file->path, name);
+        return err_set(err, STATUS_USAGE, "%s: has no tensor %s, which this model needs%s", file->path, name,
+                       kind == WEIGHTS_KIND && strcmp(name, "lm_head.weight") == 0
+                           ? " (if the embedding is the head, set tie_word_embeddings = true in config.json)"
+                           : "");
     bool shorter = strcmp(t->dtype, "BF16") == 0 || strcmp(t->dtype, "F16") == 0;
     if (strcmp(t->dtype, "F32") != 0 && (moments || !shorter))
         return err_set(err, STATUS_USAGE, "%s: %s is %s, only %s", t->path, name, t->dtype,
@@ -152,8 +155,11 @@ static enum status check_weights(const struct safetensors *file, const struct mo
     enum status status = STATUS_OK;
     for (size_t i = 0; i < file->count; i++)
         if (!is_known(file, &file->tensors[i], model, new_head))
-            return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have",
-                           file->tensors[i].path, file->tensors[i].name);
+            return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have%s",
+                           file->tensors[i].path, file->tensors[i].name,
+                           model->config.tie_weights && strcmp(file->tensors[i].name, "lm_head.weight") == 0
+                               ? " (if this is the head, set tie_word_embeddings = false in config.json)"
+                               : "");
     for (size_t i = 0; !status && i < model->param_count; i++)
         if (!param_is_adapter(&model->params[i]) && !(new_head && &model->params[i] == model->head.parts))
             status = find_tensor(file, WEIGHTS_KIND, &model->params[i], &t, err);

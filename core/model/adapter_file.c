@@ -230,7 +230,7 @@ static enum status read_names(const struct safetensors *file, struct adapter_con
         else if (strstr(name, "lora_"))
             return err_set(err, STATUS_USAGE,
                            "%s: has adapters %.90s, but anneal has them only beside q, k, v, o, gate, up and "
-                           "down of a layer",
+                           "down of a layer (peft's merge_and_unload adds them to the base)",
                            file->path, name);
     }
     return STATUS_OK;

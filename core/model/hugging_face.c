@@ -147,8 +147,8 @@ static int read_size(struct reading *r, const json_t *json, const char *key, int
     if (!value && fallback >= 0) return fallback;
     if (json_is_integer(value) && number >= least && number <= 1 << 24) return (int)number;
     if (!r->status)
-        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be a whole number from %d to 16777216",
-                            r->path, key, least);
+        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s %s a whole number from %d to 16777216", r->path,
+                            key, value ? "must be" : "is missing, which must be", least);
     return 1;
 }
 

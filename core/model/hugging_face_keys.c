@@ -190,8 +190,11 @@ static enum status check(const json_t *object, const struct known_keys *list, si
     if (found.left_out) snprintf(more, sizeof more, " and %d more", found.left_out);
     return err_set(err, STATUS_USAGE,
                    "%s: %shas keys that could change what the model computes and that anneal does not "
-                   "compute: %s%s; set a key to null if you know that it changes nothing",
-                   path, of, found.text, more);
+                   "compute: %s%s; set a key to null if you know that it changes nothing%s",
+                   path, of, found.text, more,
+                   list == adapter_keys ? ", or merge the adapters into their base with peft "
+                                          "(merge_and_unload), and import that"
+                                        : "");
 }
 #define CHECK(object, list, kind, of, path, err)                                                             \
     check(object, list, sizeof(list) / sizeof *(list), kind, of, path, err)

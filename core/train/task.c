@@ -6,6 +6,13 @@ enum status task_check_tokenizer(const struct config *c, const struct corpus *co
     int V = c->model.sizes.vocab_size;
     int needed = corpus->tokenizer ? tokenizer_vocab_size(corpus->tokenizer) : 0;
     if (needed <= V) return STATUS_OK;
+    if (*c->model.from)
+        return err_set(
+            err, STATUS_USAGE,
+            "the tokenizer has %d tokens, but the model of model.from has rows for %d (take the "
+            "model's own tokenizer; tokens that were added to it without rows must be removed from "
+            "added_tokens of tokenizer.json)",
+            needed, V);
     return err_set(err, STATUS_USAGE,
                    "model.vocab_size = %d is smaller than the tokenizer's %d (set it to at least %d)", V,
                    needed, needed);

@@ -415,7 +415,9 @@ static void print_import(const struct description *m, const char *name, int64_t 
     else if (!there)
         output_warn("there is no tokenizer.json (the model cannot read or write text without one)");
     else if (vocabulary > m->config.model.sizes.vocab_size)
-        output_warn("the tokenizer's vocabulary is larger than the model's");
+        output_warn("the tokenizer has %d tokens, but the model has rows for %d (texts with the others are "
+                    "refused, and so is training: remove them from added_tokens of tokenizer.json)",
+                    vocabulary, m->config.model.sizes.vocab_size);
 }
 
 static enum status run_import(const void *options, const struct words *words, struct err *err)
@@ -429,6 +431,11 @@ static enum status run_import(const void *options, const struct words *words, st
     if (o->name && o->output) return err_set(err, STATUS_USAGE, "give --name or -o, not both");
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     enum status status = refuse_stdout(o, err);
+    if (!status && file_exists(source) && !file_is_folder(source))
+        status = err_set(err, STATUS_USAGE,
+                         "%s: is a file (name the folder of a model, with config.json and model.safetensors; "
+                         "GGUF files are not read)",
+                         source);
     if (!status) status = choose_place(o, source, name, to, err);
     if (!status) status = checkpoint_import(source, to, &progress, &bytes, err);
     progress_bar_clear(&bar);

@@ -400,7 +400,7 @@ TEST_CASE(sizes_that_are_missing_or_impossible_are_refused)
     struct model_config config;
     struct err err;
     assert_int_equal(read_text("{\"model_type\": \"llama\"}", &config, &err), STATUS_CORRUPT);
-    assert_non_null(strstr(err.text, "vocab_size must be a whole number"));
+    assert_non_null(strstr(err.text, "vocab_size is missing, which must be a whole number from 1"));
     char text[400] = "{\"model_type\": \"llama\"";
     static const char *const needed[] = {"vocab_size", "hidden_size", "intermediate_size",
                                          "num_hidden_layers", "num_attention_heads"};

@@ -344,7 +344,9 @@ TEST_CASE(a_tied_head_that_repeats_the_embedding_is_let_pass_and_another_is_not)
     path = path_of(folder, "model.safetensors");
     if (safetensors_write(path, tensors, count + 1, safetensors_fetch_host, NULL, &err))
         fail_msg("%s", err.text);
-    expect_refused(folder, STATUS_USAGE, "has a tensor lm_head.weight, which this model does not have");
+    expect_refused(folder, STATUS_USAGE,
+                   "has a tensor lm_head.weight, which this model does not have (if this is the head, set "
+                   "tie_word_embeddings = false in config.json)");
     free(other);
     safetensors_close(&files);
     free(folder);

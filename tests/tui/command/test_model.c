@@ -434,6 +434,12 @@ STAGE_CASE(an_imported_model_goes_by_its_name, struct stage *s)
     process_expect_sentence(process_run(2, "generate", "kept", "--best", NULL),
                             "kept is an imported model, --best is for runs");
     process_expect_sentence(process_run(1, "model", "import", "/nowhere", NULL), "/nowhere: cannot open");
+    process_expect_sentence(process_run(2, "model", "import", s->corpus, NULL),
+                            "is a file (name the folder of a model, with config.json");
+    process_expect_sentence(
+        process_run(2, "train", "--model.from=kept", kept_format("--data.train=%s", s->corpus),
+                    "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json", NULL),
+        "tokens, but the model of model.from has rows for 256 (take the model's own tokenizer");
     process_expect_sentence(process_run(1, "model", "import", s->folder, NULL), "config.json: cannot open");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=a/b", NULL),
                             "--name \"a/b\": must be a plain name, not a path");

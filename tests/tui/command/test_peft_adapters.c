@@ -225,7 +225,10 @@ ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
         const char *from, *to, *sentence;
     } cases[] = {
         {"\"use_dora\": false", "\"use_dora\": true", "use_dora = true (only false is computed)"},
-        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias = \"all\""},
+        {"\"bias\": \"none\"", "\"bias\": \"all\"",
+         "bias = \"all\" (only \"none\" is computed); set a key to null if you know that it changes nothing, "
+         "or "
+         "merge the adapters into their base with peft (merge_and_unload)"},
         {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern = {\"q_proj\":2}"},
         {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern = {\"q_proj\":2}"},
         {"\"r\": 4", "\"r\": 0", "r is 0, must be a whole number from 1"},
