@@ -196,7 +196,8 @@ STAGE_CASE(mixtures_that_cannot_be_are_refused, struct stage *s)
                 "data.train: the weight of source 2 is 1e-05 of the sum of all weights, less than 1/10000");
     p = process_run(2, "train", s->config, mixture(s, "1", "1"), "--eval.batches=1", "--train.batch_size=1",
                     LONG_ENOUGH, NULL);
-    expect_said(p, "eval.batches = 1: with train.batch_size = 1 an evaluation has 1 row, fewer than the 2 sources of validation data");
+    expect_said(p, "eval.batches = 1: with train.batch_size = 1 an evaluation has 1 row, fewer than the 2 "
+                   "sources of validation data");
     p = process_run(2, "train", s->config, "--data.format=labels", mixture(s, "1", "1"), NULL);
     expect_said(p, "data.format = labels: takes no weights");
     p = process_run(2, "data", "show", kept_format("%s : 1", s->corpus), "--data.tokenizer=bytes", NULL);
