@@ -60,6 +60,13 @@ static const char *then_of(const struct health *h)
     return h->limits.on_nan == ON_NAN_STOP ? "; the run ends here, because health.on_nan = stop" : "";
 }
 
+/* What to do about it. Before the first update no learning rate has ruined anything. */
+static const char *remedy_of(bool begins, bool skipped)
+{
+    if (begins) return "look at the weights that the run begins with";
+    return skipped ? "lower train.learning_rate or train.max_grad_norm" : "lower train.learning_rate";
+}
+
 static void judge_finite(struct health *h, const struct step_record *s)
 {
     bool skipped = s->clip_scale == 0;
@@ -72,10 +79,9 @@ static void judge_finite(struct health *h, const struct step_record *s)
     if (h->not_finite) return;
     h->not_finite = true;
     report(h, s->step, level_of(h),
-           "step %" PRId64
-           ": the %s not finite%s%s (lower train.learning_rate%s, or look at the data of this step)",
-           s->step, skipped ? "gradient norm is" : "loss is", skipped ? ", the update was skipped" : "", then,
-           skipped ? " or train.max_grad_norm" : "");
+           "step %" PRId64 ": the %s not finite%s%s (%s, or look at the data of this step)", s->step,
+           skipped ? "gradient norm is" : "loss is", skipped ? ", the update was skipped" : "", then,
+           remedy_of(s->step == 0 && !isfinite(s->loss), skipped));
 }
 
 void health_judge_evaluation(struct health *h, int64_t step, double val_loss)
@@ -85,9 +91,8 @@ void health_judge_evaluation(struct health *h, int64_t step, double val_loss)
     h->not_finite_evaluation = !isfinite(val_loss);
     if (!h->not_finite_evaluation || reported) return;
     report(h, step, level_of(h),
-           "the validation loss after %" PRId64
-           " steps is not finite%s (lower train.learning_rate, or look at the validation data)",
-           step, then_of(h));
+           "the validation loss after %" PRId64 " steps is not finite%s (%s, or look at the validation data)",
+           step, then_of(h), remedy_of(step == 0, false));
 }
 
 /* ---- the loss ---- */

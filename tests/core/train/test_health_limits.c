@@ -111,6 +111,7 @@ TEST_CASE(what_ends_the_run_is_an_error_that_says_so)
         assert_string_equal(p.reports[0].event.level, stop ? "error" : "warning");
         expect_text(&p, 0, stop ? "skipped; the run ends here" : "skipped; 100 in a row end the run");
         p = begin((struct config_health){.on_nan = stop});
+        take_losses(&p, 1, 2);
         take_losses(&p, 1, NAN);
         assert_string_equal(p.reports[0].event.level, stop ? "error" : "warning");
         expect_text(&p, 0, stop ? "the loss is not finite; the run ends" : "the loss is not finite (lower ");
@@ -120,6 +121,18 @@ TEST_CASE(what_ends_the_run_is_an_error_that_says_so)
         assert_int_equal(strstr(event.text, "the run ends here") != NULL, stop);
         assert_non_null(strstr(event.text, "after 7 steps"));
     }
+}
+
+TEST_CASE(before_the_first_update_the_weights_are_to_blame_and_no_learning_rate)
+{
+    static const char remedy[] = "(look at the weights that the run begins with, or ";
+    struct patient p = begin((struct config_health){0});
+    struct health_event event;
+    take_losses(&p, 1, NAN);
+    expect_text(&p, 0, remedy);
+    p = begin((struct config_health){0});
+    assert_int_equal(judge_evaluation(&p.health, 0, NAN, &event), 1);
+    assert_non_null(strstr(event.text, remedy));
 }
 
 /* ---- loss spike ---- */
