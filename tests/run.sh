@@ -102,6 +102,8 @@ report_one() {
     if [ "$bad" -ne 0 ]; then
         again+=("$1 $ok $bad $skip")
         echo "---- exit status $code; the end of its output:"
+        # of what is above these lines the reasons, which reports of leaks follow in a test that has failed
+        head -n -60 "$at.log" | grep -m 5 -A 2 -E '^ERROR: |error: Failure|runtime error|ERROR: AddressSanitizer'
         tail -n 60 "$at.log"
         cat "$at.left" 2>/dev/null
         echo "----"
