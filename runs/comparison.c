@@ -416,8 +416,9 @@ bool comparison_same_sources(const char *x, const char *y)
     return *x == *y;
 }
 
-/* What makes the losses of two runs incomparable: that of text is the loss of a token, that of instructions
- * of a token of an answer, that of labels of a text. A run of unknown configuration counts as alike. */
+/* Why the losses of two runs cannot be compared, or NULL. With data.format = text a loss is the mean over
+ * tokens, with instructions over tokens of answers, with labels over texts. A run of unknown configuration
+ * counts as alike. */
 static const char *loss_obstacle(const struct compared *a, const struct compared *b)
 {
     static const char tokens[] = "the tokens differ (compare bits per byte: `anneal evaluate`)";

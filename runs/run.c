@@ -432,8 +432,10 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     run_folder(store, id, folder, sizeof folder);
     status = mark_deletion(store, id, &why);
     bool full = status == STATUS_IO && why.system == ENOSPC; /* the files make room for the mark */
-    if (status && !full) err_set(err, status, "%s", why.text);
-    if (!status || full) status = empty_folder(folder, err);
+    if (status && !full)
+        err_set(err, status, "%s", why.text);
+    else
+        status = empty_folder(folder, err);
     if (!status && full) status = mark_deletion(store, id, err);
     double began = clock_monotonic();
     while (!status && !all) {

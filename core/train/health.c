@@ -60,7 +60,7 @@ static const char *then_of(const struct health *h)
     return h->limits.on_nan == ON_NAN_STOP ? "; the run ends here, because health.on_nan = stop" : "";
 }
 
-/* What to do about it. Before the first update no learning rate has ruined anything. */
+/* The remedy that an event names. begins: no update has been made yet, so it is not the learning rate. */
 static const char *remedy_of(bool begins, bool skipped)
 {
     if (begins) return "look at the weights that the run begins with";
