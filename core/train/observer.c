@@ -19,7 +19,7 @@ NOTHING(on_rank, void *context, const struct rank_record *record)
 NOTHING(on_used, void *context, int64_t bytes)
 NOTHING(on_profile, void *context, const struct profile_record *record)
 NOTHING(on_event, void *context, const struct event_record *record)
-NOTHING(on_paused, void *context, bool paused)
+NOTHING(on_paused, void *context, enum train_pause pause)
 NOTHING(on_order_done, void *context, int64_t id, int64_t step, const char *result)
 /* clang-format on */
 

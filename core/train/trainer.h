@@ -22,6 +22,9 @@
 #include "datasets/corpus.h"
 #include "datasets/progress.h"
 
+/* TRAIN_WAITS_FOR_ROOM: all steps are trained, and a full disk keeps the last weights from being written. */
+enum train_pause { TRAIN_GOES_ON, TRAIN_PAUSED, TRAIN_WAITS_FOR_ROOM };
+
 /* All functions are mandatory; they are called from the training thread and should return at once. Strings in
  * records are borrowed for the call. */
 struct train_observer {
@@ -49,7 +52,7 @@ struct train_observer {
     void (*used)(void *context, int64_t bytes);
     void (*profile)(void *context, const struct profile_record *record); /* of an earlier step */
     void (*event)(void *context, const struct event_record *record);
-    void (*paused)(void *context, bool paused);
+    void (*paused)(void *context, enum train_pause pause);
     /* an order to carry out after `step` steps, which are all those queued so far */
     bool (*next_order)(void *context, int64_t step, struct order *out);
     void (*order_done)(void *context, int64_t order_id, int64_t applied_step, const char *result);

@@ -219,7 +219,7 @@ static void set_resting(struct trainer *t, bool resting)
     if (t->resting == resting) return;
     if (resting) trainer_decide_save(t);
     t->resting = resting;
-    o->paused(o->context, resting);
+    o->paused(o->context, resting ? TRAIN_PAUSED : TRAIN_GOES_ON);
 }
 
 static void rest(struct trainer *t)
@@ -327,11 +327,11 @@ static bool wait_for_room(struct trainer *t, double bytes)
         }
         world_share(t->world, &now, sizeof now);
         if (now != NO_ROOM) break;
-        if (!waits) t->setup.observer.paused(t->setup.observer.context, true);
+        if (!waits) t->setup.observer.paused(t->setup.observer.context, TRAIN_WAITS_FOR_ROOM);
         waits = true;
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     }
-    if (waits) t->setup.observer.paused(t->setup.observer.context, false);
+    if (waits) t->setup.observer.paused(t->setup.observer.context, TRAIN_GOES_ON);
     return waits && now == ROOM;
 }
 

@@ -189,21 +189,20 @@ static void order(void *context, const char *verb, int64_t step, const char *res
     progress_bar_say(&report->bar, "order %s after step %" PRId64 ": %s", verb, step, result);
 }
 
-static void paused(void *context, int64_t step, bool now)
+static void paused(void *context, int64_t step, enum train_pause pause)
 {
     struct report *report = context;
     if (begin_json(report, "status")) {
-        JSON_MEMBERS(&report->json, "step", step, "status", now ? "paused" : "running");
+        JSON_MEMBERS(&report->json, "step", step, "status", pause == TRAIN_GOES_ON ? "running" : "paused");
         end_json(report);
     }
-    if (now && report->mode == REPORT_NONE && *report->error) /* which is why it waits */
+    if (pause == TRAIN_WAITS_FOR_ROOM && report->mode == REPORT_NONE) /* the error is why */
         fprintf(stderr, "anneal: error: %s\n", CLEAN_LINE(report->error));
     report->error[0] = '\0';
-    if (now)
+    if (pause == TRAIN_PAUSED)
         progress_bar_say(&report->bar, "paused after step %" PRId64 "; continue with: %s order %s continue",
                          step, TEXT_PROGRAM, report->session->id);
-    else
-        progress_bar_say(&report->bar, "continues after step %" PRId64, step);
+    if (pause == TRAIN_GOES_ON) progress_bar_say(&report->bar, "continues after step %" PRId64, step);
 }
 
 static int slowest_first(const void *a, const void *b)

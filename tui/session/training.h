@@ -5,6 +5,7 @@
 
 #include "core/base/record.h"
 #include "core/model/config.h"
+#include "core/train/trainer.h"
 #include "datasets/progress.h"
 #include "runs/run.h"
 #include "tui/session/ranks.h"
@@ -26,7 +27,7 @@ struct training_watcher {
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*event)(void *context, const struct event_record *record);
     void (*order)(void *context, const char *verb, int64_t step, const char *result);
-    void (*paused)(void *context, int64_t step, bool paused);
+    void (*paused)(void *context, int64_t step, enum train_pause pause);
     /* how the run ended ("finished"), after how many steps, and why ("": nothing to say) */
     void (*end)(void *context, const char *status, int64_t step, const char *message);
 };

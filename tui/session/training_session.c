@@ -147,12 +147,12 @@ static void on_safe(void *context)
     writer_flush_wait(s->writer, s->saving, 2, NULL);
 }
 
-static void on_paused(void *context, bool paused)
+static void on_paused(void *context, enum train_pause pause)
 {
     struct training_session *s = context;
-    writer_status(s->writer, paused ? RUN_PAUSED : RUN_RUNNING);
-    hook_excuse(s->hook, HOOK_PAUSED, paused);
-    s->watcher->paused(s->watcher->context, trainer_state(s->trainer)->step, paused);
+    writer_status(s->writer, pause == TRAIN_GOES_ON ? RUN_RUNNING : RUN_PAUSED);
+    hook_excuse(s->hook, HOOK_PAUSED, pause != TRAIN_GOES_ON);
+    s->watcher->paused(s->watcher->context, trainer_state(s->trainer)->step, pause);
 }
 
 void training_session_event(struct training_session *s, int64_t step, const char *level, const char *format,

@@ -17,7 +17,7 @@ NOTHING(sample, void *context, const struct sample_record *record)
 NOTHING(checkpoint, void *context, const struct checkpoint_record *record)
 NOTHING(event, void *context, const struct event_record *record)
 NOTHING(order, void *context, const char *verb, int64_t step, const char *result)
-NOTHING(paused, void *context, int64_t step, bool paused)
+NOTHING(paused, void *context, int64_t step, enum train_pause pause)
 NOTHING(end, void *context, const char *status, int64_t step, const char *message)
 #pragma GCC diagnostic pop
 /* clang-format on */

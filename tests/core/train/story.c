@@ -122,11 +122,11 @@ static void on_evaluating(void *context)
     (void)context;
 }
 
-static void on_paused(void *context, bool paused)
+static void on_paused(void *context, enum train_pause pause)
 {
     struct story *story = context;
     assert_true(story->pause_count < STORY_MAX);
-    story->pauses[story->pause_count++] = paused;
+    story->pauses[story->pause_count++] = pause != TRAIN_GOES_ON;
 }
 
 static bool next_order(void *context, int64_t step, struct order *out)

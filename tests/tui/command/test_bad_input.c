@@ -368,7 +368,8 @@ static struct process *train_until_the_disk_is_full(const struct stage *s, const
             "\"$0\" order big continue --wait > /dev/null\n"
             "until \"$0\" show big | grep -q 'the disk is full'; do sleep 0.1; done\n"
             "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n%s\n"
-            "wait $!; echo \"train $?\"; ls \"$1\"/runs/*big/checkpoints\n"
+            "wait $!; echo \"train $?\"; grep 'after step 100' \"$1\"/runs/*big/log.txt >&2\n"
+            "ls \"$1\"/runs/*big/checkpoints\n"
             "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n",
             then));
 }
@@ -387,6 +388,7 @@ STAGE_CASE(a_run_that_waits_for_room_can_be_stopped, struct stage *s)
     process_expect(0, p);
     assert_string_equal(process_stdout(p), "\"status\": \"paused\"\ntrain 1\n\"status\": \"failed\"\n");
     assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step "));
+    assert_null(strstr(process_stderr(p), "paused after step 100"));
     assert_non_null(strstr(process_stderr(p), "No space left on device (make room on the disk, then train "));
 }
 
