@@ -368,6 +368,9 @@ TEST_CASE(delete_takes_ended_runs_with_all_that_is_theirs)
     assert_int_equal(run_lock_acquire(store, crashed, &lock, &err), STATUS_OK);
     snprintf(words, sizeof words, "delete %s %s --yes", finished, crashed);
     answer_expect(home, words, 1, "is training; nothing was deleted");
+    run_lock_release(&lock);
+    assert_int_equal(run_lock_acquire(store, finished, &lock, &err), STATUS_OK);
+    answer_expect(home, words, 1, "by another process; nothing was deleted");
     assert_true(store_fixture_number(home, "select count(*) from runs") == before);
     assert_true(file_is_folder(folder));
     run_lock_release(&lock);

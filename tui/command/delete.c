@@ -16,11 +16,17 @@ struct options {
 static enum status check_ended(struct store *store, const struct run_info *runs, size_t count,
                                struct err *err)
 {
-    for (size_t i = 0; i < count; i++)
-        if (run_is_alive(store, runs[i].id))
+    for (size_t i = 0; i < count; i++) {
+        if (!run_is_alive(store, runs[i].id)) continue;
+        if (runs[i].status > RUN_PAUSED)
             return err_set(err, STATUS_BUSY,
-                           "run %s is training; nothing was deleted (stop it first: %s order %s stop --wait)",
-                           runs[i].id, TEXT_PROGRAM, runs[i].id);
+                           "run %s is being deleted, repaired or resumed by another process; nothing was "
+                           "deleted (try again when that has ended)",
+                           runs[i].id);
+        return err_set(err, STATUS_BUSY,
+                       "run %s is training; nothing was deleted (stop it first: %s order %s stop --wait)",
+                       runs[i].id, TEXT_PROGRAM, runs[i].id);
+    }
     return STATUS_OK;
 }
 
