@@ -17,6 +17,11 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
 /* How many letters are inserted, deleted, replaced or swapped with a neighbour (optimal string alignment). */
 static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
@@ -25,8 +30,8 @@ static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
     for (size_t i = 1; i <= na; i++) {
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            row[j] = least(last[j - 1] + (a[i - 1] != b[j - 1]), least(last[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+            row[j] = least(last[j - 1] + !same_letter(a[i - 1], b[j - 1]), least(last[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]))
                 row[j] = least(row[j], before[j - 2] + 1);
         }
         size_t *oldest = before;

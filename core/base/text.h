@@ -10,8 +10,8 @@
 
 #include "core/base/arena.h"
 
-/* The entry of `names` (count of them) nearest to `word` by edit distance, or NULL if none is near enough to
- * be worth suggesting (more than a third of the letters differ, in short ones more than one). */
+/* The entry of `names` (count of them) nearest to `word` by edit distance in any case; NULL: none is near
+ * enough to be worth suggesting (more than a third of the letters differ, in short ones more than one). */
 const char *text_nearest(const char *word, const char *const *names, size_t count);
 
 /* Writes "; did you mean \"NEAREST\"?" to buf, the end of a message about an unknown word; "" for NULL.

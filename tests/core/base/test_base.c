@@ -194,6 +194,7 @@ TEST_CASE(text_suggests_the_nearest_name)
     assert_string_equal(text_nearest("lerning_rate", names, 4), "learning_rate");
     assert_string_equal(text_nearest("batchsize", names, 4), "batch_size");
     assert_string_equal(text_nearest("seq_lne", names, 4), "seq_len"); /* neighbours exchanged: one mistake */
+    assert_string_equal(text_nearest("DROPOUT", names, 4), "dropout");
     assert_null(text_nearest("xyzzyxyzzy", names, 4));
     static const char *const options[] = {"help", "name"};
     assert_string_equal(text_nearest("nmae", options, 2), "name");
