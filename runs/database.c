@@ -317,8 +317,10 @@ double store_column_double(sqlite3_stmt *statement, int column)
 
 int64_t store_column_int(sqlite3_stmt *statement, int column, int64_t absent)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? absent
-                                                                 : sqlite3_column_int64(statement, column);
+    static const int64_t most = INT64_C(1) << 60;
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL) return absent;
+    int64_t value = sqlite3_column_int64(statement, column);
+    return value < -most ? -most : value > most ? most : value;
 }
 
 void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t size)

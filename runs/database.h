@@ -131,6 +131,7 @@ void store_bind_double(sqlite3_stmt *statement, int index, double value);
 void store_bind_text(sqlite3_stmt *statement, int index,
                      const char *text); /* borrowed until the next reset */
 double store_column_double(sqlite3_stmt *statement, int column);
+/* A damaged store may hold any number: what lies beyond 2^60 is that, so that sums of some fit. */
 int64_t store_column_int(sqlite3_stmt *statement, int column, int64_t absent);
 /* Copies the text, truncated at a character boundary; NULL as "". */
 void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t size);
