@@ -4,7 +4,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,21 +35,40 @@ struct pretokenizer_scratch {
     pcre2_jit_stack *stack;
 };
 
-/* The pattern with \s and \S as in Oniguruma and Rust: PCRE2's include U+180E. PCRE2 before 10.40 cannot name
- * the property, so there the pattern is unchanged. Malloc'd. */
-static char *spell_white_space(const char *pattern)
+/* Whether the property named by the n bytes is a script, such as Han. */
+static bool is_script(const char *name, size_t n)
 {
-    static const char property[] = "p{White_Space}";
-    char *made = malloc(strlen(pattern) * sizeof property + 1), *to = made;
+    char pattern[64];
+    int code;
+    PCRE2_SIZE where;
+    if (snprintf(pattern, sizeof pattern, "\\p{sc:%.*s}", (int)n, name) >= (int)sizeof pattern) return false;
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &where, NULL);
+    pcre2_code_free(compiled);
+    return compiled != NULL;
+}
+
+/* The pattern as Oniguruma and Rust read it: PCRE2's \s and \S include U+180E, and its \p{Han} the characters
+ * that several scripts share, such as the full stop of Chinese. PCRE2 before 10.40 reads scripts as they do
+ * and cannot name the white space, so there the pattern is unchanged. Malloc'd. */
+static char *spell_properties(const char *pattern)
+{
+    static const char white_space[] = "p{White_Space}", script[] = "sc:";
+    char *made = malloc(strlen(pattern) * sizeof white_space + 1), *to = made;
     bool known = PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40;
     for (const char *c = pattern; made && *c; c++) {
         *to++ = *c;
         if (*c != '\\' || !c[1]) continue;
         *to++ = *++c;
-        if ((*c != 's' && *c != 'S') || !known) continue;
-        char *name = to - 1;
-        to = stpcpy(name, property);
-        if (*c == 'S') *name = 'P';
+        if (!known) continue;
+        if (*c == 's' || *c == 'S') {
+            to = stpcpy(to - 1, white_space);
+            if (*c == 'S') to[1 - (ptrdiff_t)sizeof white_space] = 'P';
+        } else if ((*c == 'p' || *c == 'P') && c[1] == '{') {
+            *to++ = *++c;
+            if (c[1] == '^') *to++ = *++c;
+            if (is_script(c + 1, strcspn(c + 1, "}"))) to = stpcpy(to, script);
+        }
     }
     if (made) *to = '\0';
     return made;
@@ -59,7 +80,7 @@ static enum status compile(const char *pattern, const char *name, struct stage *
     PCRE2_SIZE where;
     stage->pattern = pattern;
     /* Oniguruma, which Hugging Face uses, lets ^ and $ match at every line. */
-    char *spelled = spell_white_space(pattern);
+    char *spelled = spell_properties(pattern);
     if (!spelled) return err_no_memory(err, "the split patterns of %s", name);
     stage->code =
         pcre2_compile((PCRE2_SPTR)spelled, PCRE2_ZERO_TERMINATED,

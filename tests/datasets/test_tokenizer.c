@@ -382,20 +382,35 @@ static enum status collect(void *context, const char *piece, size_t n, struct er
     return STATUS_OK;
 }
 
-TEST_CASE(stages_split_the_pieces_of_the_stage_before)
+static void expect_pieces(const char *const *patterns, size_t count, const char *text, const char *pieces)
 {
-    static const char *const patterns[] = {"\\p{N}", PRETOKENIZER_GPT2};
     struct pretokenizer *splitter = NULL;
     struct pretokenizer_scratch *scratch = NULL;
     struct err err = {0};
     char list[256] = "";
-    static const char text[] = "It's 42 \xFF\xFE  days,\n\nnot 7";
-    assert_ok(pretokenizer_new(patterns, 2, "test", &splitter, &err), &err);
+    assert_ok(pretokenizer_new(patterns, count, "test", &splitter, &err), &err);
     assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
-    assert_ok(pretokenizer_split(splitter, scratch, text, sizeof text - 1, collect, list, &err), &err);
-    assert_string_equal(list, "It|'s| |4|2| |\xFF\xFE| | days|,|\n|\n|not| |7|");
+    assert_ok(pretokenizer_split(splitter, scratch, text, strlen(text), collect, list, &err), &err);
+    assert_string_equal(list, pieces);
     pretokenizer_scratch_free(scratch);
     pretokenizer_free(splitter);
+}
+
+TEST_CASE(stages_split_the_pieces_of_the_stage_before)
+{
+    static const char *const patterns[] = {"\\p{N}", PRETOKENIZER_GPT2};
+    expect_pieces(patterns, 2, "It's 42 \xFF\xFE  days,\n\nnot 7",
+                  "It|'s| |4|2| |\xFF\xFE| | days|,|\n|\n|not| |7|");
+}
+
+/* The pieces are those of tokenizers 0.23. */
+TEST_CASE(a_script_is_without_the_characters_that_it_shares_with_others)
+{
+    static const char *const han = "\\p{Han}+", *const none = "[^\\p{Han}\\s]+",
+                             *const kana = "\\P{^Katakana}+";
+    expect_pieces(&han, 1, "x漢字。y", "x|漢字|。y|");
+    expect_pieces(&none, 1, "漢字。 y", "漢字|。| |y|");
+    expect_pieces(&kana, 1, "カーテン", "カ|ー|テン|");
 }
 
 /* PCRE2 of Debian 12 knows Unicode 14. */
