@@ -2,9 +2,9 @@
 #include "datasets/pretokenizer.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <ctype.h>
 #include <pcre2.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,44 +48,115 @@ static bool is_script(const char *name, size_t n)
     return compiled != NULL;
 }
 
-/* The pattern as Oniguruma and Rust read it: PCRE2's \s and \S include U+180E, and its \p{Han} the characters
- * that several scripts share, such as the full stop of Chinese. PCRE2 before 10.40 reads scripts as they do
- * and cannot name the white space, so there the pattern is unchanged. Malloc'd. */
-static char *spell_properties(const char *pattern)
+/* Oniguruma's \w: in brackets, and elsewhere. */
+#define IN_BRACKETS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD        "[" IN_BRACKETS "\\xB2\\xB3\\xB9\\xBC-\\xBE]"
+#define NO_WORD     "[^" IN_BRACKETS "\\xB2\\xB3\\xB9\\xBC-\\xBE]"
+
+/* What \LETTER means to Oniguruma, as PCRE2 spells it; NULL: the same. PCRE2's \s and \S include U+180E, its
+ * \w lacks marks and has all numbers. */
+static const char *spell_escape(char letter, bool in_brackets)
 {
-    static const char white_space[] = "p{White_Space}", script[] = "sc:";
-    char *made = malloc(strlen(pattern) * sizeof white_space + 1), *to = made;
-    bool known = PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40;
-    for (const char *c = pattern; made && *c; c++) {
-        *to++ = *c;
-        if (*c != '\\' || !c[1]) continue;
-        *to++ = *++c;
-        if (!known) continue;
-        if (*c == 's' || *c == 'S') {
-            to = stpcpy(to - 1, white_space);
-            if (*c == 'S') to[1 - (ptrdiff_t)sizeof white_space] = 'P';
-        } else if ((*c == 'p' || *c == 'P') && c[1] == '{') {
-            *to++ = *++c;
-            if (c[1] == '^') *to++ = *++c;
-            if (is_script(c + 1, strcspn(c + 1, "}"))) to = stpcpy(to, script);
-        }
+    switch (letter) {
+    case 's':
+        return "\\p{White_Space}";
+    case 'S':
+        return "\\P{White_Space}";
+    case 'w':
+        return in_brackets ? IN_BRACKETS : WORD;
+    case 'W':
+        return in_brackets ? NULL : NO_WORD;
+    case 'b':
+        return in_brackets ? NULL : "(?:(?<=" WORD ")(?!" WORD ")|(?<!" WORD ")(?=" WORD "))";
+    case 'B':
+        return in_brackets ? NULL : "(?:(?<=" WORD ")(?=" WORD ")|(?<!" WORD ")(?!" WORD "))";
+    default:
+        return NULL;
     }
-    if (made) *to = '\0';
-    return made;
+}
+
+/* Whether \LETTER, where spell_escape is NULL, means the same to both. */
+static bool is_common_escape(const char *letter, bool in_brackets)
+{
+    if (*letter == 'p' || *letter == 'P') return letter[1] == '{';
+    if (*letter == 'W' || *letter == 'B') return false;
+    return !isalpha((unsigned char)*letter) ||
+           strchr(in_brackets ? "abdDefnrtx" : "aAdDefgGkKnNrRtxXzZ", *letter);
+}
+
+/* How many bytes at c are {2}, {2,} or {2,3}; 0: none. */
+static size_t interval_bytes(const char *c)
+{
+    size_t n = 1 + strspn(c + 1, "0123456789");
+    if (*c != '{' || n == 1) return 0;
+    if (c[n] == ',') n += 1 + strspn(c + n + 1, "0123456789");
+    return c[n] == '}' ? n + 1 : 0;
+}
+
+/* Writes the pattern as Oniguruma, which Hugging Face uses, reads it. Its \p{Han}, other than PCRE2's, is
+ * without the characters that several scripts share, such as the full stop of Chinese. PCRE2 before 10.40
+ * knows scripts alone and cannot name other properties: there they are left as they are. STATUS_FAILED: err
+ * is a part that the two read otherwise. */
+static enum status spell(const char *pattern, FILE *out, struct err *err)
+{
+    static const bool known = PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40;
+    bool in_brackets = false;
+    for (const char *c = pattern; *c; c++) {
+        size_t interval = in_brackets ? 0 : interval_bytes(c);
+        if (interval && (c[interval] == '+' || (c[interval] == '?' && !memchr(c, ',', interval))))
+            return err_set(err, STATUS_FAILED, "{n} followed by + or ?");
+        if (!in_brackets && *c == '{' && c[1] == ',') return err_set(err, STATUS_FAILED, "{,n}");
+        size_t flags = !in_brackets && strncmp(c, "(?", 2) == 0 ? strspn(c + 2, "imnsx-") : 0;
+        if (flags && strchr(":)", c[2 + flags]) && memchr(c + 2, 'm', flags))
+            return err_set(err, STATUS_FAILED, "(?m)");
+        if (in_brackets && (*c == '[' || strncmp(c, "&&", 2) == 0))
+            return err_set(err, STATUS_FAILED, "[ or && in brackets");
+        if (*c == '[') {
+            in_brackets = true;
+            if (c[1] == '^') fputc(*c++, out);
+            if (c[1] == ']') fputc(*c++, out); /* a member */
+        } else if (*c == ']') {
+            in_brackets = false;
+        }
+        if (*c != '\\' || !c[1]) {
+            fputc(*c, out);
+            continue;
+        }
+        const char *other = spell_escape(*++c, in_brackets);
+        if (!other && !is_common_escape(c, in_brackets)) return err_set(err, STATUS_FAILED, "\\%c", *c);
+        if (other && known) {
+            fputs(other, out);
+            continue;
+        }
+        fprintf(out, "\\%c", *c);
+        if (!known || (*c != 'p' && *c != 'P')) continue;
+        fputc(*++c, out);
+        if (c[1] == '^') fputc(*++c, out);
+        if (is_script(c + 1, strcspn(c + 1, "}"))) fputs("sc:", out);
+    }
+    return STATUS_OK;
 }
 
 static enum status compile(const char *pattern, const char *name, struct stage *stage, struct err *err)
 {
     int code;
     PCRE2_SIZE where;
+    char *spelled = NULL;
+    size_t n;
+    struct err other;
     stage->pattern = pattern;
-    /* Oniguruma, which Hugging Face uses, lets ^ and $ match at every line. */
-    char *spelled = spell_properties(pattern);
-    if (!spelled) return err_no_memory(err, "the split patterns of %s", name);
-    stage->code =
-        pcre2_compile((PCRE2_SPTR)spelled, PCRE2_ZERO_TERMINATED,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
+    FILE *out = open_memstream(&spelled, &n);
+    enum status status = out ? spell(pattern, out, &other) : STATUS_NO_MEMORY;
+    if (out && fclose(out) != 0) status = STATUS_NO_MEMORY;
+    if (!status) /* Oniguruma lets ^ and $ match at every line */
+        stage->code = pcre2_compile((PCRE2_SPTR)spelled, n,
+                                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
+                                    &where, NULL);
     free(spelled);
+    if (status == STATUS_NO_MEMORY) return err_no_memory(err, "the split patterns of %s", name);
+    if (status)
+        return err_set(err, status, "%s: the split pattern \"%.200s\" has %s, which is not supported", name,
+                       pattern, other.text);
     if (!stage->code) {
         PCRE2_UCHAR why[128];
         pcre2_get_error_message(code, why, sizeof why);

@@ -403,7 +403,18 @@ TEST_CASE(stages_split_the_pieces_of_the_stage_before)
                   "It|'s| |4|2| |\xFF\xFE| | days|,|\n|\n|not| |7|");
 }
 
-/* The pieces are those of tokenizers 0.23. */
+/* The pieces of these two tests are those of tokenizers 0.23. */
+TEST_CASE(words_have_marks_and_few_numbers)
+{
+    static const char *const word = "\\w+", *const none = "\\W+", *const members = "[]\\w-]+";
+    expect_pieces(&word, 1, "e\u0301a_7\u00BD \u2469", "e\u0301a_7\u00BD| \u2469|");
+    expect_pieces(&none, 1, "e\u0301a \u2469\u00BD", "e\u0301a| \u2469|\u00BD|");
+    expect_pieces(&members, 1, "e\u0301] \u00BD-", "e\u0301]| \u00BD|-|");
+    static const char *const edge = "e\\b", *const within = "e\\B";
+    expect_pieces(&edge, 1, "e\u0301e e\u00BDe\u2469", "e\u0301|e| e\u00BD|e|\u2469|");
+    expect_pieces(&within, 1, "e\u0301e\u2469", "e|\u0301e\u2469|");
+}
+
 TEST_CASE(a_script_is_without_the_characters_that_it_shares_with_others)
 {
     static const char *const han = "\\p{Han}+", *const none = "[^\\p{Han}\\s]+",
@@ -443,6 +454,32 @@ TEST_CASE(characters_up_to_unicode_16_split_as_hugging_face_splits_them)
     }
     assert_int_equal(patterns, 3);
     json_decref(document);
+}
+
+TEST_CASE(what_hugging_face_reads_otherwise_is_refused)
+{
+    static const char *const cases[][2] = {
+        {"[a[bc]]", "[ or && in brackets"},
+        {"[\\p{L}&&[^a]]", "[ or && in brackets"},
+        {"[[:alpha:]]", "[ or &&"},
+        {"\\p{N}{1,3}+", "{n} followed by + or ?"},
+        {"a{3}?", "{n} followed by"},
+        {"a{,3}", "{,n}"},
+        {"(?im:.)", "(?m)"},
+        {"\\h+", "has \\h, which is not supported"},
+        {"[\\W]", "has \\W,"},
+        {"\\pL", "has \\p,"},
+        {"a\\Q.\\E", "has \\Q,"},
+        {"[\\B]", "has \\B,"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pretokenizer *splitter = NULL;
+        struct err err = {0};
+        assert_int_equal(pretokenizer_new(&cases[i][0], 1, "t.json", &splitter, &err), STATUS_FAILED);
+        if (!strstr(err.text, cases[i][1])) fail_msg("%s: %s", cases[i][0], err.text);
+    }
+    static const char *const good = "a{1,3}?|b{2}|\\{3}+|(?i:[m{,1}])|c(?=m)|(?<m>:)";
+    expect_pieces(&good, 1, "aaabb{3}}Mcm:", "a|a|a|bb|{3}}|M|c|m|:|");
 }
 
 TEST_CASE(patterns_that_match_nothing_or_everything_lose_nothing)
