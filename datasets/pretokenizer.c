@@ -148,10 +148,13 @@ static enum status compile(const char *pattern, const char *name, struct stage *
     FILE *out = open_memstream(&spelled, &n);
     enum status status = out ? spell(pattern, out, &other) : STATUS_NO_MEMORY;
     if (out && fclose(out) != 0) status = STATUS_NO_MEMORY;
-    if (!status) /* Oniguruma lets ^ and $ match at every line */
-        stage->code = pcre2_compile((PCRE2_SPTR)spelled, n,
-                                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
-                                    &where, NULL);
+    if (!status) {
+        /* Oniguruma lets ^ and $ match at every line. PCRE2 10.42 takes the + of \P{Latin}+\P{Han} for
+         * possessive */
+        uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+        if (strstr(spelled, "sc:")) options |= PCRE2_NO_AUTO_POSSESS;
+        stage->code = pcre2_compile((PCRE2_SPTR)spelled, n, options, &code, &where, NULL);
+    }
     free(spelled);
     if (status == STATUS_NO_MEMORY) return err_no_memory(err, "the split patterns of %s", name);
     if (status)

@@ -418,10 +418,11 @@ TEST_CASE(words_have_marks_and_few_numbers)
 TEST_CASE(a_script_is_without_the_characters_that_it_shares_with_others)
 {
     static const char *const han = "\\p{Han}+", *const none = "[^\\p{Han}\\s]+",
-                             *const kana = "\\P{^Katakana}+";
+                             *const kana = "\\P{^Katakana}+", *const others = "\\P{Latin}+\\P{Han}";
     expect_pieces(&han, 1, "x漢字。y", "x|漢字|。y|");
     expect_pieces(&none, 1, "漢字。 y", "漢字|。| |y|");
     expect_pieces(&kana, 1, "カーテン", "カ|ー|テン|");
+    expect_pieces(&others, 1, "xだよy", "x|だよy|");
 }
 
 /* PCRE2 of Debian 12 knows Unicode 14. */
