@@ -121,6 +121,32 @@ TEST_CASE(what_is_not_supported_is_named)
 }
 
 /* With the ids that tokenizers 0.23 gives: it ignores those in the file. */
+TEST_CASE(decoders_that_are_not_supported_are_named)
+{
+#define STRIP(start, stop) "{\"type\":\"Strip\",\"content\":\" \",\"start\":" start ",\"stop\":" stop "}"
+    static const struct {
+        const char *decoders, *words;
+    } cases[] = {
+        {STRIP("1", "0") ",{\"type\":\"Fuse\"}", "decoder: Strip before Fuse"},
+        {"{\"type\":\"Fuse\"}," STRIP("1", "0") "," STRIP("1", "0"), "decoder: a second Strip"},
+        {"{\"type\":\"Fuse\"}," STRIP("0", "1"), "decoder.Strip: stop"},
+        {"{\"type\":\"Fuse\"}," STRIP("-1", "0"), "decoder.Strip.start: is not a whole number from 0"},
+        {"{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\"\",\"start\":1,\"stop\":0}", "is empty"},
+        {"{\"type\":\"WordPiece\"}", "decoder: WordPiece"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = fixture("llama2_style.json"), *decoder = json("{\"type\":\"Sequence\"}");
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        char list[400];
+        snprintf(list, sizeof list, "[%s]", cases[i].decoders);
+        json_object_set_new(decoder, "decoders", json(list));
+        json_object_set_new(document, "decoder", decoder);
+        assert_int_not_equal(open_document(document, &tokenizer, &err), STATUS_OK);
+        if (!strstr(err.text, cases[i].words)) fail_msg("%s: %s", cases[i].decoders, err.text);
+    }
+}
+
 TEST_CASE(added_tokens_have_the_ids_that_hugging_face_gives_or_are_refused)
 {
     enum { NONE = -1 };
@@ -198,14 +224,18 @@ TEST_CASE(what_is_absent_has_its_usual_meaning)
     assert_ok(tokenizer_open_json(TOKENIZER_FIXTURES "ours.json", &ours, &err), &err);
     static const char *const keys[] = {"version",    "truncation",     "padding", "added_tokens",
                                        "normalizer", "post_processor", "decoder"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) json_object_del(document, keys[i]);
     json_object_del(json_object_get(document, "pre_tokenizer"), "use_regex"); /* true */
     json_object_del(model, "type");
     json_object_del(model, "ignore_merges");
     json_object_del(model, "dropout");
-    assert_ok(open_document(document, &bare, &err), &err);
-    assert_int_equal(tokenizer_checksum(bare), tokenizer_checksum(ours));
-    tokenizer_close(bare);
+    for (int null = 1; null >= 0; null--) {
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+            null ? json_object_set_new(document, keys[i], json_null()) : json_object_del(document, keys[i]);
+        assert_ok(open_document(json_incref(document), &bare, &err), &err);
+        assert_int_equal(tokenizer_checksum(bare), tokenizer_checksum(ours));
+        tokenizer_close(bare);
+    }
+    json_decref(document);
     tokenizer_close(ours);
 }
 

@@ -240,7 +240,8 @@ ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
         {"\"lora_dropout\": 0.0", "\"lora_dropout\": 1", "lora_dropout is 1, must be at least 0 and below 1"},
         {"\"lora_dropout\": 0.0", "\"lora_dropout\": -0.1", "lora_dropout is -0.1"},
         {"\"lora_alpha\": 8", "\"lora_alpha\": 8, \"new_thing\": 1", "does not compute: new_thing = 1;"},
-        {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"", "which changed the base, too"},
+        {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa_niter_4\"",
+         "which changed the base, too"},
         {"\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "peft_type = \"LOHA\" (only"},
         {"{", "{\"a_key_of_ia3\": 1, ", "does not compute: a_key_of_ia3 = 1;"},
         {"\"peft_type\": \"LORA\"", "\"a_key_of_ia3\": 1, \"peft_type\": \"IA3\"",
@@ -253,6 +254,9 @@ ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
             process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", adapter_tokens, NULL),
             cases[i].sentence);
     }
+    process_run(0, "evaluate", PEFT "llama", "--adapter",
+                changed_adapter(s, "\"init_lora_weights\": true", "\"init_lora_weights\": \"gaussian\""),
+                "--data", adapter_tokens, NULL);
 }
 
 ADAPTER_CASE(another_base_is_refused_in_a_sentence, struct stage *s)
