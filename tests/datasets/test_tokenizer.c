@@ -382,18 +382,25 @@ static enum status collect(void *context, const char *piece, size_t n, struct er
     return STATUS_OK;
 }
 
-static void expect_pieces(const char *const *patterns, size_t count, const char *text, const char *pieces)
+/* `list` is empty, and has room for the pieces with a bar behind each. */
+static void expect_pieces_in(char *list, const char *const *patterns, size_t count, const char *text,
+                             const char *pieces)
 {
     struct pretokenizer *splitter = NULL;
     struct pretokenizer_scratch *scratch = NULL;
     struct err err = {0};
-    char list[256] = "";
     assert_ok(pretokenizer_new(patterns, count, "test", &splitter, &err), &err);
     assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
     assert_ok(pretokenizer_split(splitter, scratch, text, strlen(text), collect, list, &err), &err);
     assert_string_equal(list, pieces);
     pretokenizer_scratch_free(scratch);
     pretokenizer_free(splitter);
+}
+
+static void expect_pieces(const char *const *patterns, size_t count, const char *text, const char *pieces)
+{
+    char list[256] = "";
+    expect_pieces_in(list, patterns, count, text, pieces);
 }
 
 TEST_CASE(stages_split_the_pieces_of_the_stage_before)
@@ -505,6 +512,18 @@ TEST_CASE(patterns_that_match_nothing_or_everything_lose_nothing)
         pretokenizer_scratch_free(scratch);
         pretokenizer_free(splitter);
     }
+}
+
+/* Each `a` takes some of the stack that PCRE2's machine code has. */
+TEST_CASE(a_piece_too_long_for_machine_code_is_split_without_it)
+{
+    enum { LENGTH = 100000 };
+    static char list[LENGTH + 8], text[LENGTH + 1], pieces[LENGTH + 8];
+    const char *pattern = "(?:a|b)+z";
+    memset(text, 'a', LENGTH);
+    memcpy(text + LENGTH - 2, "zc", 2);
+    sprintf(pieces, "%.*s|c|", LENGTH - 1, text);
+    expect_pieces_in(list, &pattern, 1, text, pieces);
 }
 
 TEST_CASE(a_runaway_pattern_is_an_error_not_a_hang)

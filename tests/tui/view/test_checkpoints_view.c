@@ -189,6 +189,8 @@ TEST_CASE(writing_is_stopped_by_a_key_and_a_failure_is_said)
     pty_wait_text(pty, "-3");
     pty_wait_text(pty, "must be a number from 0");
     set(pty, "temperature", "");
+    set(pty, "model", "\x12");
+    pty_wait_text(pty, "name a model first");
     set(pty, "model", "no-such-model\x12");
     pty_wait_text(pty, "no-such-model");
     pty_wait_text(pty, "there is no such run");
