@@ -1,4 +1,5 @@
 /* anneal plan: the table over the number of GPUs, as a page and as JSON, and words that are refused. */
+#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
 
@@ -88,6 +89,15 @@ STAGE_CASE(muon_takes_a_small_part_of_a_step_of_many_tokens, struct stage *s)
         number(operation, "estimated_ms");
     assert_true(number(json, "tokens_per_step") == 524288);
     if (!(ms > 0.001 * step && ms < 0.05 * step)) fail_msg("%g of %g ms", ms, step);
+}
+
+STAGE_CASE(a_step_of_seconds_is_shown_in_seconds, struct stage *s)
+{
+    (void)s;
+    const char *table = process_output("plan", "--gpus=1", "--model.preset=llama-1.5b",
+                                       "--data.tokenizer=bytes", "--train.accumulation_steps=64", NULL),
+               *unit = strstr(table, " s ");
+    if (!unit || !isdigit((unsigned char)unit[-1])) fail_msg("%s", table);
 }
 
 /* Each matrix is on one rank, so the moments of a rank are about half, and no more with any matrix. */
