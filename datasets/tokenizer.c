@@ -107,7 +107,8 @@ int64_t tokenizer_learned_size(const char *word)
 {
     int64_t size;
     if (strncmp(word, "bpe:", 4) != 0) return 0;
-    return text_parse_int(word + 4, &size) && size > 0 && size <= INT32_MAX ? size : -1;
+    word += 4 + strspn(word + 4, " ");
+    return text_parse_int(word, &size) && size > 0 && size <= INT32_MAX ? size : -1;
 }
 
 enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err)

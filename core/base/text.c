@@ -174,11 +174,22 @@ bool text_ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* strtod without what nobody means to type: *end is `word` where a blank stands before the number, and for
+ * "0x10" and "nan(1)". */
+static double read_decimal(const char *word, char **end)
+{
+    double value = strtod(word, end);
+    size_t n = (size_t)(*end - word);
+    if (isspace((unsigned char)*word) || memchr(word, 'x', n) || memchr(word, 'X', n) || memchr(word, '(', n))
+        *end = (char *)word;
+    return value;
+}
+
 /* "1e4", as people write large numbers. */
 static bool parse_exponent(const char *word, int64_t *out)
 {
     double value;
-    if (strspn(word, "+-.0123456789eE") != strlen(word) || !text_parse_double(word, &value)) return false;
+    if (!text_parse_double(word, &value)) return false;
     if (!(fabs(value) <= 1LL << 53) || value != trunc(value)) return false;
     *out = (int64_t)value;
     return true;
@@ -189,7 +200,7 @@ bool text_parse_int(const char *word, int64_t *out)
     char *end;
     errno = 0;
     long long value = strtoll(word, &end, 10);
-    if (end == word || errno) return false;
+    if (end == word || errno || isspace((unsigned char)*word)) return false;
     if (*end) return strpbrk(end, "eE") && parse_exponent(word, out);
     *out = value;
     return true;
@@ -200,7 +211,7 @@ bool text_parse_bytes(const char *word, size_t *out)
     static const char units[] = "kmgt";
     char *end;
     if (*word < '0' || *word > '9') return false;
-    double value = strtod(word, &end), base = 1024;
+    double value = read_decimal(word, &end), base = 1024;
     while (*end == ' ') end++;
     const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
     if (unit) {
@@ -223,7 +234,7 @@ bool text_parse_bytes(const char *word, size_t *out)
 static bool parse_thousands(const char *word, const char *units, double *out, char **end)
 {
     if (*word < '0' || *word > '9') return false;
-    *out = strtod(word, end);
+    *out = read_decimal(word, end);
     while (**end == ' ') ++*end;
     const char *unit = **end ? strchr(units, **end | 0x20) : NULL;
     if (!unit) return true;
@@ -262,7 +273,7 @@ bool text_parse_double(const char *word, double *out)
 {
     char *end;
     errno = 0;
-    double value = strtod(word, &end);
+    double value = read_decimal(word, &end);
     if (end == word || *end || (errno == ERANGE && fabs(value) > 1)) return false;
     *out = value;
     return true;

@@ -56,7 +56,8 @@ char *text_trim(char *text);
 
 bool text_ends_with(const char *text, const char *end);
 
-/* Parses a number as strtoll/strtod do; false unless the whole word is one. */
+/* Parses a decimal number as strtoll/strtod do, also "1e4", "nan" and "inf"; false unless the whole word is
+ * one, without blanks. */
 bool text_parse_int(const char *word, int64_t *out);
 bool text_parse_double(const char *word, double *out);
 

@@ -161,7 +161,8 @@ static enum status read_weight(struct classification *m, char *item, bool *given
     double weight = 0;
     if (colon) *colon = '\0';
     int k = find_name(m, item);
-    if (!colon || !text_parse_double(colon + 1, &weight) || !(weight > 0) || !isfinite((float)weight))
+    if (!colon || !text_parse_double(colon + 1 + strspn(colon + 1, " "), &weight) || !(weight > 0) ||
+        !isfinite((float)weight))
         return err_set(
             err, STATUS_USAGE,
             "classifier.weights: \"%.60s\" must be a label and a positive weight, as in ham:1,spam:3; or "

@@ -83,14 +83,14 @@ static bool read_lr_factor(struct workbench *workbench, const struct run_info *r
 int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, enum action action,
                            uint32_t code)
 {
-    char what[64], *end;
+    char what[64];
     double now, factor;
     bool live = label_is_live(run->status);
     if (!read_lr_factor(workbench, run, &now)) return 0;
     factor = action == ACTION_LR ? now : action == ACTION_LR_HIGHER ? now * 2 : now / 2;
     if (action == ACTION_LR && code == K_ENTERED) {
-        factor = strtod(workbench->answer.text, &end);
-        if (end == workbench->answer.text || *end || !(factor >= 0 && factor <= LR_FACTOR_MAX)) {
+        if (!text_parse_double(workbench->answer.text, &factor) ||
+            !(factor >= 0 && factor <= LR_FACTOR_MAX)) {
             workbench_say(workbench,
                           "\"%.40s\" is no factor: a number from 0 to %d, 1 for the schedule as it is",
                           workbench->answer.text, LR_FACTOR_MAX);

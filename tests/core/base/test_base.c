@@ -236,9 +236,14 @@ TEST_CASE(numbers_are_written_short_and_read_back)
                  text_parse_int("99999999999999999999", &n));
     assert_true(text_parse_int("1e4", &n) && n == 10000);
     assert_false(text_parse_int("1.5e0", &n) || text_parse_int("0xE", &n) || text_parse_int("1e30", &n) ||
-                 text_parse_int("1e", &n) || text_parse_int("2.0", &n));
+                 text_parse_int("1e", &n) || text_parse_int("2.0", &n) || text_parse_int(" 5", &n) ||
+                 text_parse_int("\t5e2", &n));
     assert_true(text_parse_double("3e-4", &d) && d == 3e-4);
-    assert_false(text_parse_double("1e999", &d) || text_parse_double("abc", &d));
+    assert_true(text_parse_double("-inf", &d) && d < 0 && isinf(d));
+    assert_true(text_parse_double("nan", &d) && isnan(d));
+    assert_false(text_parse_double("1e999", &d) || text_parse_double("abc", &d) ||
+                 text_parse_double("0x10", &d) || text_parse_double("-0X1p3", &d) ||
+                 text_parse_double(" 5", &d) || text_parse_double("nan(5)", &d));
 }
 
 /* The reference, with printf and strtod: the fewest digits that read back the same. */
@@ -429,8 +434,8 @@ TEST_CASE(amounts_of_memory_are_read_with_their_units)
                 {"2MB", 2000000},
                 {"80GB", 80000000000u},
                 {"3 B", 3}};
-    static const char *const bad[] = {"",    "GiB", "-1",   "0",      "1x",    "1GiBs",
-                                      "1 2", "nan", "1e30", "0x10k!", "5 K iB"};
+    static const char *const bad[] = {"",    "GiB", "-1",   "0",      "1x",     "1GiBs",
+                                      "1 2", "nan", "1e30", "0x10k!", "5 K iB", "0x10k"};
     size_t bytes;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!text_parse_bytes(good[i].word, &bytes)) fail_msg("\"%s\" is refused", good[i].word);
@@ -448,10 +453,10 @@ TEST_CASE(counts_and_rates_have_units)
     } counts[] = {{"1", 1}, {"10B", 10e9}, {"33.5m", 33.5e6}, {"2 T", 2e12}, {"1e9", 1e9}, {"500k", 500e3}},
       rates[] = {
           {"400Gb/s", 50e9}, {"100 Gbit/s", 12.5e9}, {"10gbps", 1.25e9}, {"50GB/s", 50e9}, {"8b/s", 1}};
-    static const char *const bad_counts[] = {"",    "B",    "-1",          "0",    "0.5",
-                                             "10Q", "10BB", "10 B tokens", "1e30", "nan"},
-                             *const bad_rates[] = {"",      "400",    "400G",   "400Gb",
-                                                   "0Gb/s", "-1Gb/s", "1 Gb/h", "Gb/s"};
+    static const char *const bad_counts[] = {"",     "B",           "-1",   "0",   "0.5", "10Q",
+                                             "10BB", "10 B tokens", "1e30", "nan", "0x10"},
+                             *const bad_rates[] = {"",       "400",    "400G", "400Gb",  "0Gb/s",
+                                                   "-1Gb/s", "1 Gb/h", "Gb/s", "0x8Gb/s"};
     double value;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (!text_parse_count(counts[i].word, &value)) fail_msg("\"%s\" is refused", counts[i].word);
