@@ -10,16 +10,6 @@
 
 #define SEPARATORS " \t\n,"
 
-enum status run_set_note(struct store *store, const char *id, const char *note, struct err *err)
-{
-    char clean[RUN_NOTE_MAX];
-    enum status status = store_begin(store, err);
-    if (status) return status;
-    clean_line(clean, sizeof clean, note);
-    status = store_do(store, err, "update runs set note = ?2 where id = ?1", "ss", id, clean);
-    return store_end(store, status, err);
-}
-
 /* ---- tags ---- */
 
 enum status tag_check(const char *tag, struct err *err)
@@ -72,19 +62,50 @@ enum status run_set_tags(struct store *store, const char *id, const char *tags, 
     return store_end(store, status, err);
 }
 
-enum status run_change_tags(struct store *store, const char *id, const char *const *words, size_t count,
-                            struct err *err)
+static enum status change_tags(struct store *store, const char *id, const struct annotation *a,
+                               struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < a->tag_count; i++) {
+        const char *word = a->tags[i];
+        if (*word == '-')
+            status =
+                store_do(store, err, "delete from tags where run_id = ?1 and tag = ?2", "ss", id, word + 1);
+        else
+            status = add_tag(store, id, word + (*word == '+'), err);
+    }
+    return status || !a->tag_count ? status : check_size(store, id, err);
+}
+
+/* ---- all of it ---- */
+
+static enum status set_note(struct store *store, const char *id, const char *note, struct err *err)
+{
+    char clean[RUN_NOTE_MAX];
+    clean_line(clean, sizeof clean, note);
+    return store_do(store, err, "update runs set note = ?2 where id = ?1", "ss", id, clean);
+}
+
+static enum status set_name(struct store *store, const char *id, const char *name, struct err *err)
+{
+    char clean[RUN_NAME_CLEAN_MAX];
+    if (!run_name_clean(name, clean, sizeof clean))
+        return err_set(err, STATUS_USAGE, "a name needs a letter or a digit");
+    enum status status = run_name_check(clean, err);
+    if (status) return status;
+    return store_do(store, err, "update runs set name = ?2 where id = ?1", "ss", id, clean);
+}
+
+enum status runs_annotate(struct store *store, const char *const *ids, size_t count,
+                          const struct annotation *a, struct err *err)
 {
     enum status status = store_begin(store, err);
     if (status) return status;
     for (size_t i = 0; !status && i < count; i++) {
-        if (*words[i] == '-')
-            status = store_do(store, err, "delete from tags where run_id = ?1 and tag = ?2", "ss", id,
-                              words[i] + 1);
-        else
-            status = add_tag(store, id, words[i] + (*words[i] == '+'), err);
+        status = change_tags(store, ids[i], a, err);
+        if (!status && a->note) status = set_note(store, ids[i], a->note, err);
+        if (!status && a->name) status = set_name(store, ids[i], a->name, err);
     }
-    if (!status) status = check_size(store, id, err);
     return store_end(store, status, err);
 }
 

@@ -1,4 +1,4 @@
-/* Tags and notes, which users write. A trainer never changes them. */
+/* Tags, notes and new names, which users write. A trainer never changes them. */
 #ifndef ANNEAL_RUNS_ANNOTATION_H
 #define ANNEAL_RUNS_ANNOTATION_H
 
@@ -10,9 +10,6 @@
 
 enum { TAG_MAX = 40 }; /* bytes of a tag */
 
-/* Replaces the note: one line, cleaned and cut to RUN_NOTE_MAX - 1 bytes; "" removes it. */
-enum status run_set_note(struct store *store, const char *id, const char *note, struct err *err);
-
 /* Whether this is a tag: one word without the signs that separate tags or have a meaning in filters. */
 enum status tag_check(const char *tag, struct err *err);
 
@@ -23,10 +20,18 @@ enum status run_set_tags(struct store *store, const char *id, const char *tags, 
 /* Adds tags to the run's others, in the write transaction that is open. */
 enum status run_add_tags(struct store *store, const char *id, const char *tags, struct err *err);
 
-/* Adds each "+tag" or "tag" and removes each "-tag" of `count` words; all of them or, after an error, none.
- */
-enum status run_change_tags(struct store *store, const char *id, const char *const *words, size_t count,
-                            struct err *err);
+/* A change of what users write on runs. Fields that are NULL or 0 stay as they are. */
+struct annotation {
+    const char *const *tags; /* (tag_count) "+tag" or "tag" is added, "-tag" removed */
+    size_t tag_count;
+    const char *note; /* one line, cleaned and cut to RUN_NOTE_MAX - 1 bytes; "" removes it */
+    const char *name; /* cleaned first (run_name_clean); the id and the folder keep the old one */
+};
+
+/* Changes all of these runs or, after an error, none. STATUS_USAGE for a word that is no tag, for more than
+ * RUN_TAGS_MAX - 1 bytes of them, and for a name of which nothing is left or which is "latest". */
+enum status runs_annotate(struct store *store, const char *const *ids, size_t count,
+                          const struct annotation *annotation, struct err *err);
 
 bool run_has_tag(const struct run_info *run, const char *tag);
 

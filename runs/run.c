@@ -2,10 +2,10 @@
  * holds a flock on its run's lock file until it ends. */
 #include "runs/run.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <utf8proc.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -137,57 +136,6 @@ bool run_may_train(struct store *store, const char *id)
 
 /* ---- creating ---- */
 
-/* Letters, digits and marks of any script, and symbols such as emoji. No punctuation, blanks, controls or
- * characters that change the direction of text: a name is part of a path and is printed on terminals. */
-static bool is_name_character(uint32_t point)
-{
-    if (point < 0x80) return isalnum((int)point) || point == '_' || point == '.';
-    switch (utf8proc_category((utf8proc_int32_t)point)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-    case UTF8PROC_CATEGORY_SO:
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool run_name_clean(const char *name, char *buf, size_t size)
-{
-    char kept[4 * RUN_NAME_MAX]; /* more than fits a name, as composing makes a text shorter */
-    size_t n = 0, length, left = name ? strlen(name) : 0;
-    for (; left && n + 5 < sizeof kept; name += length, left -= length) {
-        uint32_t point = 0;
-        length = utf8_character(name, left, &point);
-        if (length && is_name_character(point) && (n || point != '.')) {
-            memcpy(kept + n, name, length);
-            n += length;
-        } else if (n && kept[n - 1] != '-') {
-            kept[n++] = '-';
-        }
-        if (!length) length = 1;
-    }
-    kept[n] = '\0';
-    char *composed = (char *)utf8proc_NFC((const utf8proc_uint8_t *)kept);
-    const char *text = composed ? composed : kept;
-    n = strlen(text);
-    if (n >= size) n = utf8_cut(text, size - 1);
-    memcpy(buf, text, n);
-    free(composed);
-    while (n && (buf[n - 1] == '-' || buf[n - 1] == '.')) n--;
-    buf[n] = '\0';
-    if (n == 0) snprintf(buf, size, "run");
-    return n > 0;
-}
-
 static enum status add_params(struct store *store, const char *id, const char *config, struct err *err)
 {
     char name[160], *copy = config ? strdup(config) : NULL;
@@ -254,24 +202,6 @@ enum status run_insert(struct store *store, const struct run_new *run, const cha
         run->config ? run->config : "", parent, parent ? run->parent_step : 0, run->frozen_parameters);
     if (!status) status = add_params(store, id, run->config, err);
     return status || !run->tags ? status : run_add_tags(store, id, run->tags, err);
-}
-
-enum status run_name_check(const char *name, struct err *err)
-{
-    if (strcmp(name, "latest") != 0) return STATUS_OK;
-    return err_set(err, STATUS_USAGE,
-                   "--name latest: in every command this word means the newest run (choose another name)");
-}
-
-enum status run_rename(struct store *store, const char *id, const char *name, struct err *err)
-{
-    char clean[RUN_NAME_CLEAN_MAX];
-    if (!run_name_clean(name, clean, sizeof clean))
-        return err_set(err, STATUS_USAGE, "a name needs a letter or a digit");
-    if (run_name_check(clean, err)) return STATUS_USAGE;
-    enum status status = store_begin(store, err);
-    if (!status) status = store_do(store, err, "update runs set name = ?2 where id = ?1", "ss", id, clean);
-    return store_end(store, status, err);
 }
 
 enum status run_begin(struct store *store, const struct run_new *run, double created_at, const char *stem,

@@ -83,10 +83,6 @@ bool run_name_clean(const char *name, char *buf, size_t size);
 /* Whether a run may have this name. */
 enum status run_name_check(const char *name, struct err *err);
 
-/* Changes the name of a run; its id and its folder keep the old one. The name is cleaned first
- * (run_name_clean); STATUS_USAGE if nothing is left of it, or for "latest". */
-enum status run_rename(struct store *store, const char *id, const char *name, struct err *err);
-
 /* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique).
  * STATUS_USAGE for the name "latest", which has another meaning in run_find. */
 enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err);

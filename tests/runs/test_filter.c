@@ -340,17 +340,27 @@ TEST_CASE_WITH(a_measure_is_known_from_its_first_evaluation_on, NULL, forget)
     assert_true(listing_value(&listing, 0, listing.shown[0])->number == 0.5);
 }
 
+static enum status annotate(const char *id, const struct annotation *annotation)
+{
+    return runs_annotate(store, &id, 1, annotation, &err);
+}
+
+static enum status change_tags(const char *id, const char *const *words, size_t count)
+{
+    return annotate(id, &(struct annotation){.tags = words, .tag_count = count});
+}
+
 TEST_CASE_WITH(tags_notes_and_names_are_written_cleanly, NULL, forget)
 {
     static const char *const change[] = {"+x", "-good", "y"}, *const wrong[] = {"+z", "a b"};
     char many[2000] = "", tag[64];
     struct run_info run;
     make("tags");
-    assert_int_equal(run_change_tags(store, "a", change, 3, &err), STATUS_OK);
+    assert_int_equal(change_tags("a", change, 3), STATUS_OK);
     assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
     assert_string_equal(run.tags, "v1 x y");
     assert_true(run_has_tag(&run, "x") && !run_has_tag(&run, "v"));
-    assert_int_equal(run_change_tags(store, "a", wrong, 2, &err), STATUS_USAGE);
+    assert_int_equal(change_tags("a", wrong, 2), STATUS_USAGE);
     assert_int_equal(run_set_tags(store, "a", "\033[31mred", &err), STATUS_USAGE);
     for (int i = 0; i < 40; i++) {
         snprintf(tag, sizeof tag, "tag-%d ", i);
@@ -366,13 +376,13 @@ TEST_CASE_WITH(tags_notes_and_names_are_written_cleanly, NULL, forget)
         snprintf(each[i], sizeof each[i], "tag-%d", i);
         words[i] = each[i];
     }
-    assert_int_equal(run_change_tags(store, "a", words, 40, &err), STATUS_USAGE);
+    assert_int_equal(change_tags("a", words, 40), STATUS_USAGE);
     assert_non_null(strstr(err.text, "bytes of tags"));
     assert_int_equal(run_set_tags(store, "a", " 日本, y ", &err), STATUS_OK);
-    assert_int_equal(run_set_note(store, "a", "two\nlines \033]0;title\a", &err), STATUS_OK);
-    assert_int_equal(run_rename(store, "a", "été / 1", &err), STATUS_OK);
-    assert_int_equal(run_rename(store, "a", "///", &err), STATUS_USAGE);
-    assert_int_equal(run_rename(store, "a", "latest", &err), STATUS_USAGE);
+    assert_int_equal(annotate("a", &(struct annotation){.note = "two\nlines \033]0;title\a"}), STATUS_OK);
+    assert_int_equal(annotate("a", &(struct annotation){.name = "été / 1"}), STATUS_OK);
+    assert_int_equal(annotate("a", &(struct annotation){.name = "///"}), STATUS_USAGE);
+    assert_int_equal(annotate("a", &(struct annotation){.name = "latest"}), STATUS_USAGE);
     assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
     assert_string_equal(run.tags, "y 日本");
     assert_string_equal(run.name, "été-1");
@@ -381,11 +391,35 @@ TEST_CASE_WITH(tags_notes_and_names_are_written_cleanly, NULL, forget)
     assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'a'") == 0);
 }
 
+TEST_CASE_WITH(a_change_of_tags_note_and_name_is_made_in_all_runs_or_in_none, NULL, forget)
+{
+    static const char *const add[] = {"+another"}, *const ids[] = {"a", "b"};
+    struct annotation change = {.tags = add, .tag_count = 1, .note = "changed", .name = "latest"};
+    struct run_info run;
+    char many[RUN_TAGS_MAX] = "";
+    make("together");
+    assert_int_equal(annotate("a", &change), STATUS_USAGE);
+    while (strlen(many) + 4 < sizeof many) snprintf(many + strlen(many), 5, "t%02zu ", strlen(many) / 4);
+    assert_int_equal(run_set_tags(store, "b", many, &err), STATUS_OK);
+    change.name = NULL;
+    assert_int_equal(runs_annotate(store, ids, 2, &change, &err), STATUS_USAGE); /* b has room for no tag */
+    assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
+    assert_false(run_has_tag(&run, "another"));
+    assert_string_not_equal(run.note, "changed");
+    assert_int_equal(run_set_tags(store, "b", "few", &err), STATUS_OK);
+    assert_int_equal(runs_annotate(store, ids, 2, &change, &err), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run_get(store, ids[i], &run, &err), STATUS_OK);
+        assert_true(run_has_tag(&run, "another"));
+        assert_string_equal(run.note, "changed");
+    }
+}
+
 TEST_CASE_WITH(archived_runs_are_left_out_unless_the_filter_speaks_of_them, NULL, forget)
 {
     static const char *const archive[] = {"+archived"};
     make("archived");
-    assert_int_equal(run_change_tags(store, "c", archive, 1, &err), STATUS_OK);
+    assert_int_equal(change_tags("c", archive, 1), STATUS_OK);
     assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
     assert_int_equal(listing.hidden, 1);
     expect("", "abde");

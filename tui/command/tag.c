@@ -1,5 +1,5 @@
-/* `anneal tag`: what a user writes on runs: tags, a note, another name. It changes all runs named, or tells
- * which one it could not change. */
+/* `anneal tag`: what a user writes on runs: tags, a note, another name. It changes all runs named, or
+ * none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +17,10 @@ static bool is_tag(const char *word)
     return *word == '+' || *word == '-';
 }
 
-static enum status annotate(struct store *store, const struct run_info *run, const struct options *o,
-                            const char *const *tags, size_t count, struct err *err)
+static enum status print(struct store *store, const char *id, struct err *err)
 {
     struct run_info now;
-    enum status status = count ? run_change_tags(store, run->id, tags, count, err) : STATUS_OK;
-    if (!status && o->note) status = run_set_note(store, run->id, o->note, err);
-    if (!status && o->name) status = run_rename(store, run->id, o->name, err);
-    if (!status) status = run_get(store, run->id, &now, err);
+    enum status status = run_get(store, id, &now, err);
     if (!status)
         output_say("%s: name %s, tags %s, note %s", now.id, now.name, *now.tags ? now.tags : "none",
                    *now.note ? now.note : "none");
@@ -39,6 +35,7 @@ static enum status run_tag(const void *options, const struct words *words, struc
     struct run_info *runs = NULL;
     size_t count = 0, tag_count = 0;
     const char **names = calloc((size_t)words->count + 1, 2 * sizeof *names), **tags = names + words->count;
+    struct annotation annotation = {.tags = tags, .note = o->note, .name = o->name};
     if (!names) return err_no_memory(err, "the command line");
     for (int i = 0; i < words->count; i++)
         if (is_tag(words->words[i]))
@@ -52,9 +49,15 @@ static enum status run_tag(const void *options, const struct words *words, struc
         status = err_set(err, STATUS_USAGE, "needs +TAG, -TAG, --note or --name");
     else if (o->name && count > 1)
         status = err_set(err, STATUS_USAGE, "--name is given to one run, not to %zu", count);
+    else if (o->note && strlen(o->note) >= RUN_NOTE_MAX)
+        status = err_set(err, STATUS_USAGE, "--note: %zu bytes are too many (a note has at most %d)",
+                         strlen(o->note), RUN_NOTE_MAX - 1);
     if (!status) status = store_open(NULL, STORE_WRITE, &store, err);
     if (!status) status = run_find_all(store, names, count, &arena, &runs, err);
-    for (size_t i = 0; !status && i < count; i++) status = annotate(store, &runs[i], o, tags, tag_count, err);
+    for (size_t i = 0; !status && i < count; i++) names[i] = runs[i].id;
+    annotation.tag_count = tag_count;
+    if (!status) status = runs_annotate(store, names, count, &annotation, err);
+    for (size_t i = 0; !status && i < count; i++) status = print(store, names[i], err);
     store_close(store);
     arena_release(&arena);
     free(names);

@@ -8,6 +8,13 @@
 #include "runs/annotation.h"
 #include "runs/order.h"
 
+static enum status annotate(struct store *store, const struct change *change,
+                            const struct annotation *annotation, struct err *err)
+{
+    const char *id = change->run_id;
+    return runs_annotate(store, &id, 1, annotation, err);
+}
+
 static enum status change_tags(struct store *store, const struct change *change, struct err *err)
 {
     const char *words[INPUT_MAX];
@@ -16,7 +23,7 @@ static enum status change_tags(struct store *store, const struct change *change,
     memcpy(text, change->text, sizeof text);
     for (char *word; (word = strsep(&rest, " ,")) != NULL;)
         if (*word) words[n++] = word;
-    return run_change_tags(store, change->run_id, words, n, err);
+    return annotate(store, change, &(struct annotation){.tags = words, .tag_count = n}, err);
 }
 
 static enum status make(struct store *store, const struct change *change, int64_t *order_id, struct err *err)
@@ -29,9 +36,9 @@ static enum status make(struct store *store, const struct change *change, int64_
     case CHANGE_ALL_TAGS:
         return run_set_tags(store, change->run_id, change->text, err);
     case CHANGE_NOTE:
-        return run_set_note(store, change->run_id, change->text, err);
+        return annotate(store, change, &(struct annotation){.note = change->text}, err);
     case CHANGE_NAME:
-        return run_rename(store, change->run_id, change->text, err);
+        return annotate(store, change, &(struct annotation){.name = change->text}, err);
     }
     return STATUS_OK;
 }

@@ -59,7 +59,8 @@ static void make_run(const char *home, const char *name, char id[RUN_ID_MAX])
     writer_checkpoint(writer, &(struct checkpoint_record){200, 1.5, "checkpoints/step-200", "last", 5});
     assert_int_equal(writer_close(writer, RUN_FINISHED, "done", &err), STATUS_OK);
     struct store *store = store_fixture_open(home);
-    if (run_set_tags(store, id, "good", &err) || run_set_note(store, id, "a note", &err))
+    if (run_set_tags(store, id, "good", &err) ||
+        runs_annotate(store, (const char *const[]){id}, 1, &(struct annotation){.note = "a note"}, &err))
         fail_msg("%s", err.text);
     store_close(store);
     write_text(home, id, "log.txt", "what it printed\n");

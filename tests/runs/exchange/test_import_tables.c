@@ -46,7 +46,8 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
         assert_int_equal(writer_close(writer, RUN_STOPPED, "enough", &err), STATUS_OK);
     }
     run_lock_release(&lock);
-    if (run_set_tags(store, id, "good 基準", &err) || run_set_note(store, id, "keep it", &err))
+    if (run_set_tags(store, id, "good 基準", &err) ||
+        runs_annotate(store, (const char *const[]){id}, 1, &(struct annotation){.note = "keep it"}, &err))
         fail_msg("%s", err.text);
     store_close(store);
     store_fixture_sql(

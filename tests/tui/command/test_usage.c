@@ -1,4 +1,6 @@
 /* Invalid words on the command line: exit status 2, one line, and a pointer to the help. */
+#include <string.h>
+
 #include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
@@ -118,6 +120,19 @@ STAGE_CASE(an_unknown_command_or_option_suggests_the_nearest, struct stage *s)
     }
     process_expect_sentence(process_run(1, "resume", "latest", NULL),
                             "run \"latest\": there are no runs yet (start one with `");
+}
+
+STAGE_CASE(a_refused_change_of_tags_note_or_name_changes_nothing, struct stage *s)
+{
+    char note[300];
+    memset(note, 'n', sizeof note);
+    note[256] = '\0';
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    process_expect_sentence(process_run(2, "tag", "mine", "+good", "--note=new", "--name=latest", NULL),
+                            "--name latest: in every command this word means the newest run");
+    process_expect_sentence(process_run(2, "tag", "mine", "+good", "--note", note, NULL),
+                            "--note: 256 bytes are too many (a note has at most 255)");
+    stage_expect(s, "select name || ifnull(note, '') || (select count(*) from tags) from runs", "mine0");
 }
 
 TEST_MAIN()
