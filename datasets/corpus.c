@@ -8,6 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/base/text.h"
 #include "datasets/examples.h"
 #include "datasets/inputs.h"
 #include "datasets/preparation.h"
@@ -303,8 +304,8 @@ enum status corpus_open(const char *train, const char *tokenizer, const struct t
     if (!status && !inputs.tokens && !cache)
         status = err_set(err, STATUS_USAGE,
                          "%.200s: is text, which needs a tokenizer (name token files, which "
-                         "end with .tok or .bin, or the tokenizer)",
-                         train);
+                         "end with .tok or .bin; `%s data prepare` makes one of a text)",
+                         train, TEXT_PROGRAM);
     if (!status)
         status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
                                : open_text(&inputs, tokenizer, reading, cache, progress, out, err);

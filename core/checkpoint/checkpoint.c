@@ -509,8 +509,9 @@ static enum status copy_weights(void *context, const char *folder, const char *p
 
 static enum status refuse_place(const char *to, struct err *err)
 {
-    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
-        return err_set(err, STATUS_USAGE, "%s: exists already (name a new or an empty folder)", to);
+    bool exists = errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR || errno == EINVAL ||
+                  errno == EBUSY; /* "." and "/" */
+    if (exists) return err_set(err, STATUS_USAGE, "%s: exists already (name a new or an empty folder)", to);
     return err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
 }
 

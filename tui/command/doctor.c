@@ -225,6 +225,17 @@ static enum status examine(struct doctor *d, const char *word, struct err *err)
     return status || word ? status : check_rest(d, err);
 }
 
+/* Whether the word names a run, so that a mistyped one prints no result. What else fails is found later. */
+static enum status check_word(const char *word, struct err *err)
+{
+    struct store *store = NULL;
+    struct run_info run;
+    if (store_open(NULL, STORE_READ, &store, NULL)) return STATUS_OK;
+    enum status status = run_find(store, word, &run, err);
+    store_close(store);
+    return status == STATUS_NOT_FOUND || status == STATUS_USAGE ? status : STATUS_OK;
+}
+
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -239,6 +250,7 @@ static enum status run(const void *options, const struct words *words, struct er
         return err_set(err, STATUS_NOT_FOUND,
                        "%s: there is no store here (ANNEAL_HOME names its folder; the first run makes one)",
                        d.home);
+    if (word && (status = check_word(word, err))) return status;
     d.progress = progress_bar_init(&d.bar, stderr, (enum progress_style)o->progress);
     output_begin(&d.out, o->json);
     if (o->json) output_text(&d.out, "home", d.home);

@@ -12,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "datasets/bpe.h"
+#include "datasets/bpe_train.h"
 #include "datasets/preparation.h"
 #include "tui/command/command.h"
 #include "tui/command/data.h"
@@ -79,8 +80,8 @@ static enum status train(const void *options, const struct words *words, struct 
 
 static const struct option_spec train_options[] = {
     OPTION("vocab", OPTION_WHOLE, AT(vocab), "N",
-           "number of tokens, for example 2048; the 256 bytes are among them", .required = true, .least = 1,
-           .most = INT32_MAX),
+           "number of tokens, for example 2048; the 256 bytes are among them", .required = true,
+           .least = BPE_TRAIN_VOCAB_MIN, .most = BPE_TRAIN_VOCAB_MAX),
     OPTION("output", OPTION_TEXT, AT(output), "tokenizer.json", "the file to write; -: standard output",
            .letter = 'o', .required = true),
     TEXT_READING_OPTIONS,
@@ -94,6 +95,19 @@ static const struct command train_command = COMMAND(
              "library loads the file and encodes text to the same ids. " TEXT_FILES);
 
 /* ---- encode ---- */
+
+/* bpe:N, which train takes, would have to be learned from a text. */
+static enum status open_tokenizer(const char *word, struct tokenizer **out, struct err *err)
+{
+    bool path = file_exists(word) || strchr(word, '/') || strstr(word, ".json");
+    if (strcmp(word, "bytes") == 0 || (path && strncmp(word, "bpe:", 4) != 0))
+        return tokenizer_open(word, out, err);
+    return err_set(
+        err, STATUS_USAGE,
+        "tokenizer \"%s\": must be bytes or the path of a tokenizer.json (each checkpoint of a run "
+        "holds one, `%s tokenizer train` makes one)",
+        word, TEXT_PROGRAM);
+}
 
 /* Reads all of standard input; the caller frees *bytes. */
 static enum status read_input(char **bytes, size_t *n, struct err *err)
@@ -152,7 +166,7 @@ static enum status encode(const void *options, const struct words *words, struct
     size_t n = text ? strlen(text) : 0;
     if (text && path) return err_set(err, STATUS_USAGE, "give FILE or --text, not both");
     interrupt_catch();
-    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
+    enum status status = open_tokenizer(words->words[0], &tokenizer, err);
     if (!status && path && strcmp(path, "-") != 0) {
         status = file_map_open(path, &map, err);
         text = (const char *)map.data;
@@ -218,7 +232,7 @@ static enum status decode(const void *options, const struct words *words, struct
     size_t n = 0;
     (void)options;
     interrupt_catch();
-    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
+    enum status status = open_tokenizer(words->words[0], &tokenizer, err);
     for (int i = 1; i < words->count && !status; i++)
         status = parse_ids(words->words[i], tokenizer, &list, err);
     if (!status && words->count == 1) {
@@ -315,7 +329,7 @@ static enum status info(const void *options, const struct words *words, struct e
 {
     struct output o;
     struct tokenizer *tokenizer = NULL;
-    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
+    enum status status = open_tokenizer(words->words[0], &tokenizer, err);
     if (status) return status;
     output_begin(&o, ((const struct options *)options)->json);
     show_definition(&o, tokenizer);

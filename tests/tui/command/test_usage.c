@@ -122,6 +122,34 @@ STAGE_CASE(an_unknown_command_or_option_suggests_the_nearest, struct stage *s)
                             "run \"latest\": there are no runs yet (start one with `");
 }
 
+STAGE_CASE(a_value_of_the_wrong_kind_gets_a_remedy_that_works, struct stage *s)
+{
+    const struct {
+        int status;
+        const char *words[8], *sentence;
+    } cases[] = {
+        {2, {"compare", "mine", "mine", "--to-loss", "0x10"}, "--to-loss 0x10: must be a number from "},
+        {2, {"generate", "mine", "--max-tokens", " 5"}, "--max-tokens  5: must be a whole number from 1"},
+        {2, {"estimate", "--fit", "0x10G"}, "--fit"},
+        {2,
+         {"tokenizer", "encode", "bpe:300"},
+         "must be bytes or the path of a tokenizer.json (each checkpoint"},
+        {2, {"tokenizer", "info", "mine"}, "must be bytes or the path of a tokenizer.json (each checkpoint"},
+        {2,
+         {"tokenizer", "train", "none.txt", "--vocab=5", "-o", "t.json"},
+         "--vocab 5: must be a whole number from 256"},
+        {2, {"data", "info", s->corpus}, " data prepare` makes one of a text)"},
+        {2, {"model", "export", "mine", "-o", "."}, ".: exists already (name a new or an empty folder)"},
+        {1, {"doctor", "yours", "--json"}, "run \"yours\": there is no such run"},
+    };
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = process_open(&(struct process_options){.arguments = cases[i].words});
+        process_expect_sentence(process_expect(cases[i].status, p), cases[i].sentence);
+        assert_string_equal(process_stdout(p), "");
+    }
+}
+
 STAGE_CASE(a_refused_change_of_tags_note_or_name_changes_nothing, struct stage *s)
 {
     char note[300];
