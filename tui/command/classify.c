@@ -295,7 +295,7 @@ static enum status classify(struct classification *c, const struct words *words,
 {
     const struct options *o = c->options;
     enum status status = STATUS_OK;
-    if (o->csv) status = labelled_file_each(o->csv, o->column, NULL, on_row, c, err);
+    if (o->csv) status = labelled_file_each(o->csv, o->column ? o->column : "text", NULL, on_row, c, err);
     for (int i = 1; !status && i < words->count; i++)
         status = add(c, words->words[i], strlen(words->words[i]), (uint64_t)i, err);
     if (!status) status = flush(c, err);
@@ -323,6 +323,7 @@ static enum status run(const void *options, const struct words *words, struct er
     enum allocator_kind allocator;
     if (!o->csv == (words->count < 2))
         return err_set(err, STATUS_USAGE, "needs texts, or --csv FILE%s", o->csv ? ", not both" : "");
+    if (o->column && !o->csv) return err_set(err, STATUS_USAGE, "--column needs --csv FILE");
     progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (status) return status;
@@ -337,11 +338,11 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {.device = "auto", .step = -1, .column = "text"};
+static const struct options defaults = {.device = "auto", .step = -1};
 
 static const struct option_spec options[] = {
     OPTION("csv", OPTION_TEXT, AT(csv), "FILE", "the texts of a CSV or JSONL file; the result is CSV"),
-    OPTION("column", OPTION_TEXT, AT(column), "NAME", "the column of the text (default text)"),
+    OPTION("column", OPTION_TEXT, AT(column), "NAME", "of --csv: the column of the text (default text)"),
     OPTION("probabilities", OPTION_FLAG, AT(all), NULL,
            "the probability of every label, not only of the likeliest"),
     ADAPTER_OPTION,

@@ -164,20 +164,25 @@ static enum status clean(struct command_state *c, const struct words *words, str
 
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
-    struct command_state c = {.options = options};
+    const struct options *o = options;
+    struct command_state c = {.options = o};
     char database[PATH_MAX];
-    if (c.options->filter && words->count)
-        return err_set(err, STATUS_USAGE, "give runs or --filter, not both");
+    if (o->filter && words->count) return err_set(err, STATUS_USAGE, "give runs or --filter, not both");
+    if (o->only == 1 << CLEANING_CACHE && (o->filter || words->count))
+        return err_set(err, STATUS_USAGE, "--only caches: a cache belongs to no run (leave %s out)",
+                       o->filter ? "--filter" : "the runs");
+    if (o->all_but_best && o->only && !(o->only & 1 << CLEANING_CHECKPOINT))
+        return err_set(err, STATUS_USAGE, "--all-but-best is of checkpoints, which --only leaves out");
     enum status status = store_path(NULL, database, err);
     if (!status && !file_exists(database))
         return err_set(err, STATUS_NOT_FOUND, "%s: there is no run database, so there are no runs to clean",
                        database);
     if (!status) status = store_open(NULL, STORE_READ, &c.cleaning.store, err);
     if (status) return status;
-    c.progress = progress_bar_init(&c.bar, stderr, (enum progress_style)c.options->progress);
+    c.progress = progress_bar_init(&c.bar, stderr, (enum progress_style)o->progress);
     c.meter = (struct progress_meter){&c.progress, "reading checkpoints", 0, 0, 0};
     c.cleaning.meter = &c.meter;
-    c.cleaning.all_but_best = c.options->all_but_best;
+    c.cleaning.all_but_best = o->all_but_best;
     status = clean(&c, words, err);
     struct store *store = c.cleaning.store;
     listing_release(&c.listing);

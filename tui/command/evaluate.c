@@ -89,9 +89,10 @@ static enum status check_options(const struct evaluate_options *o, struct err *e
     if (!o->data == !o->tasks)
         return err_set(err, STATUS_USAGE, "needs --data DATA or --tasks FILES%s",
                        o->data ? ", not both" : "");
-    if (o->tasks && (o->length || o->batches || o->padding >= 0 || o->conversations))
-        return err_set(err, STATUS_USAGE,
-                       "--seq-len, --batches, --padding and --conversations do not go with --tasks");
+    if (o->tasks && (o->length || o->batches || o->padding >= 0 || o->conversations || o->column))
+        return err_set(
+            err, STATUS_USAGE,
+            "--seq-len, --batches, --padding, --conversations and --column do not go with --tasks");
     return STATUS_OK;
 }
 

@@ -494,6 +494,8 @@ static enum status run(const void *options, const struct words *words, struct er
 {
     const struct options *o = options;
     struct store *store = NULL;
+    if (o->all && o->profile)
+        return err_set(err, STATUS_USAGE, "--profile shows all its rows and takes no --all");
     if (o->layers && !o->profile) return err_set(err, STATUS_USAGE, "--layers needs --profile");
     enum status status = store_open(NULL, STORE_READ, &store, err);
     if (!status)

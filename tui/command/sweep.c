@@ -458,6 +458,8 @@ static enum status run(const void *options, const struct words *words, struct er
                        o->jobs ? "jobs" : "resume");
     if (shows && words->count > 1) return show(words->words[1], o->json, err);
     if (shows) return list(o->json, err);
+    if (o->seed != defaults.seed && !o->samples)
+        return err_set(err, STATUS_USAGE, "--seed is that of --samples N (the runs' own is --train.seed)");
     if (o->resume && words->count) return err_set(err, STATUS_USAGE, "--resume takes no CONFIG.ini");
     return o->resume ? resume(o, err) : start(o, words, err);
 }

@@ -82,6 +82,13 @@ STAGE_CASE(words_that_do_not_go_together_are_named, struct stage *s)
          "generate: tests/fixtures/kinds/llama_yarn is a checkpoint folder, --step is for runs"},
         {{"tag", "mine"}, "tag: needs +TAG, -TAG, --note or --name"},
         {{"compare", "mine", "mine", "--json", "--markdown"}, "--json and --markdown exclude each other"},
+        {{"show", "mine", "--profile", "--all"}, "--profile shows all its rows and takes no --all"},
+        {{"classify", "mine", "a text", "--column=text"}, "--column needs --csv FILE"},
+        {{"evaluate", "mine", "--tasks=a.jsonl", "--column=text"}, "--column do not go with --tasks"},
+        {{"sweep", "--train.seed=1,2", "--seed=7"}, "--seed is that of --samples N"},
+        {{"clean", "mine", "--only=caches"}, "a cache belongs to no run (leave the runs out)"},
+        {{"clean", "--only=damaged", "--all-but-best"},
+         "--all-but-best is of checkpoints, which --only leaves"},
     };
     process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
