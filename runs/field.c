@@ -1,6 +1,7 @@
 /* See field.h. */
 #include "runs/field.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -340,28 +341,37 @@ static bool parse_date(const char *word, double *out)
     return *out > 0;
 }
 
-bool field_parse_number(const char *word, double *out, bool *seconds)
+bool field_parse_number(const struct field *field, const char *word, double *out, bool *seconds)
 {
     static const struct {
         char letter;
         double factor;
         bool seconds;
-    } units[] = {{'k', 1e3, false},  {'M', 1e6, false},  {'G', 1e9, false}, {'B', 1e9, false},
-                 {'%', .01, false},  {'s', 1, true},     {'m', 60, true},   {'h', 3600, true},
-                 {'d', 86400, true}, {'w', 604800, true}};
+    } units[] = {{'k', 1e3, false},  {'M', 1e6, false},  {'G', 1e9, false},  {'B', 1e9, false},
+                 {'T', 1e12, false}, {'%', .01, false},  {'s', 1, true},     {'m', 60, true},
+                 {'h', 3600, true},  {'d', 86400, true}, {'w', 604800, true}};
+    enum field_unit unit = field->unit;
+    bool times = unit == UNIT_TIME || unit == UNIT_SECONDS, any = unit == UNIT_TEXT;
     char digits[64];
-    size_t n = strlen(word);
+    size_t n = strlen(word), bytes;
     *seconds = false;
-    if (text_parse_double(word, out) || parse_date(word, out)) return true;
+    if (text_parse_double(word, out)) return true;
+    if (unit == UNIT_BYTES) {
+        if (!text_parse_bytes(word, &bytes)) return false;
+        *out = (double)bytes;
+        return true;
+    }
+    if ((any || unit == UNIT_TIME) && parse_date(word, out)) return true;
     if (n < 2 || n >= sizeof digits) return false;
     memcpy(digits, word, n);
     digits[n - 1] = '\0';
     if (!strchr("0123456789.", digits[n - 2]) || !text_parse_double(digits, out)) return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (units[i].letter == word[n - 1]) {
-            *out *= units[i].factor;
-            *seconds = units[i].seconds;
-            return true;
-        }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        bool same = any ? units[i].letter == word[n - 1] : tolower(units[i].letter) == tolower(word[n - 1]);
+        if (!same || !(any || units[i].seconds == times)) continue;
+        *out *= units[i].factor;
+        *seconds = units[i].seconds;
+        return true;
+    }
     return false;
 }

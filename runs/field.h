@@ -76,9 +76,10 @@ char *field_show(const struct field *field, const struct field_value *value, cha
  * and a value that is not known comes after all others, whether falling or not. */
 int field_compare(const struct field_value *a, const struct field_value *b, bool falling);
 
-/* Parses a number with an optional unit: 1e-3, 12k 3M 2B (thousands, millions, thousand millions), 90s 5m 2h
- * 3d 1w (seconds), 50%. *seconds: whether the unit was one of time. A date, 2026-09-01, gives the Unix
- * seconds of its beginning here. */
-bool field_parse_number(const char *word, double *out, bool *seconds);
+/* Parses a number with an optional unit that suits the field: of bytes as text_parse_bytes does; of times 90s
+ * 5m 2h 3d 1w, and a date, 2026-09-01, as the Unix seconds of its beginning here; of others 12k 3M 2B 1T
+ * (powers of 1,000) and 50%, in capital or small letters. Of a key of the configuration, whose unit is not
+ * known, all but bytes, and there m is minutes. *seconds: whether the unit was one of time. */
+bool field_parse_number(const struct field *field, const char *word, double *out, bool *seconds);
 
 #endif

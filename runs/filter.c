@@ -208,11 +208,15 @@ static bool check_value(struct parser *p, const char *begin, const struct field 
     node->from = (size_t)(begin - p->text);
     node->to = (size_t)(p->at - p->text);
     if (strchr(node->op, '~')) return compile(p, node, node->value, PCRE2_NEVER_BACKSLASH_C);
-    node->is_number = field_parse_number(node->value, &node->number, &seconds);
+    node->is_number = field_parse_number(field, node->value, &node->number, &seconds);
     node->ago = seconds && field->unit == UNIT_TIME;
     if (node->is_number || !(ordered || numeric)) return !equal || check_status(p, begin, field, node->value);
-    object(p, begin, p->at,
-           "%s is compared with a number, such as 1e-3, 12k, 2h or 2026-09-01, not \"%.40s\"", field->name,
+    object(p, begin, p->at, "%s is compared with %s, not \"%.40s\"", field->name,
+           field->unit == UNIT_BYTES     ? "a size, such as 1e6, 500MB or 1.5GiB"
+           : field->unit == UNIT_TIME    ? "a date or a duration, such as 2026-09-01 or 2h"
+           : field->unit == UNIT_SECONDS ? "a duration, such as 90s, 5m, 2h or 3d"
+           : field->unit == UNIT_TEXT    ? "a number, such as 1e-3, 12k, 2h or 2026-09-01"
+                                         : "a number, such as 1e-3, 12k or 50%",
            node->value);
     return false;
 }

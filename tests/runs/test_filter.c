@@ -96,6 +96,8 @@ TEST_CASE_WITH(a_filter_passes_what_it_says, NULL, forget)
         {"best<3.25", "c"},
         {"steps>=1k", "ac"},
         {"tokens=3M", "c"},
+        {"tokens=3m", "c"}, /* not minutes */
+        {"steps>=1K", "ac"},
         {"progress>=50%", "ac"},
         {"age<2h", "a"},
         {"created_at>2d", "a"},
@@ -174,6 +176,10 @@ TEST_CASE_WITH(a_mistake_is_told_with_its_place_and_does_not_count, NULL, forget
         {"loss<many", "many", "compared with a number", "abcde"},
         {"lr=seven", "seven", "compared with a number", "abcde"},
         {"loss<3q", "3q", "compared with a number", "abcde"},
+        {"loss<2h", "2h", "compared with a number, such as 1e-3, 12k or 50%", "abcde"},
+        {"age<2k", "2k", "compared with a duration, such as 90s, 5m, 2h or 3d", "abcde"},
+        {"created_at<2G", "2G", "compared with a date or a duration", "abcde"},
+        {"disk>2h", "2h", "compared with a size, such as 1e6, 500MB or 1.5GiB", "abcde"},
         {"loss<infk", "infk", "compared with a number", "abcde"},
         {"name<z", "z", "compared with a number", "abcde"},
         {"name~(", "(", "not a regular expression: missing closing parenthesis", "abcde"},
@@ -505,6 +511,9 @@ TEST_CASE_WITH(what_an_ended_run_takes_on_the_disk_is_read_again_when_its_folder
     assert_int_equal(mkdir(strcat(checkpoints, "/step-2"), 0777), 0);
     assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
     assert_true(disk_of("a") >= first + 65536);
+    expect("disk>=128KiB disk<1GB", "a");
+    expect("disk>0.1M", "a");
+    expect("disk>1g", "");
 }
 
 int main(void)
