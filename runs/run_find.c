@@ -207,15 +207,17 @@ static enum status not_found(struct store *store, const char *word, struct err *
     enum status status = run_list(store, &arena, &runs, &count, err);
     if (!status && count == 0) {
         status = err_set(err, STATUS_NOT_FOUND,
-                         "run \"%s\": there are no runs yet (start one with `%s train`)", word, TEXT_PROGRAM);
+                         "run \"%.100s\": there are no runs yet in %.200s (start one with `%s train`)", word,
+                         store_home(store), TEXT_PROGRAM);
     } else if (!status) {
         size_t n = 0;
         for (size_t i = 0; i < count && n + 2 <= NAMES_MAX; i++) {
             names[n++] = runs[i].name;
             names[n++] = runs[i].id;
         }
-        status = err_set(err, STATUS_NOT_FOUND, "run \"%s\": there is no such run%s (`%s runs` lists them)",
-                         word, DID_YOU_MEAN(text_nearest(word, names, n)), TEXT_PROGRAM);
+        status =
+            err_set(err, STATUS_NOT_FOUND, "run \"%.100s\": there is no such run%s (`%s runs` lists them)",
+                    word, DID_YOU_MEAN(text_nearest(word, names, n)), TEXT_PROGRAM);
     }
     arena_release(&arena);
     return status;
@@ -233,8 +235,8 @@ static enum status refuse_several(sqlite3_stmt *select, const char *first, const
                      (const char *)sqlite3_column_text(select, FIELDS_COLUMN));
     sqlite3_reset(select);
     if (matches == 1) return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "run \"%s\": %d runs match: %s%s (type more of the id)", word, matches,
-                   names, matches > 3 ? ", ..." : "");
+    return err_set(err, STATUS_USAGE, "run \"%.100s\": %d runs match: %s%s (type more of the id)", word,
+                   matches, names, matches > 3 ? ", ..." : "");
 }
 
 enum { DATE_LENGTH = 16 }; /* "YYYYMMDD-HHMMSS-", with which ids begin */

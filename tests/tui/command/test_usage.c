@@ -126,11 +126,13 @@ STAGE_CASE(an_unknown_command_or_option_suggests_the_nearest, struct stage *s)
         process_expect_sentence(process_expect(2, p), cases[i].sentence);
     }
     process_expect_sentence(process_run(1, "resume", "latest", NULL),
-                            "run \"latest\": there are no runs yet (start one with `");
+                            "run \"latest\": there are no runs yet in /");
 }
 
 STAGE_CASE(a_value_of_the_wrong_kind_gets_a_remedy_that_works, struct stage *s)
 {
+    char many[1001] = "";
+    memset(many, 'x', sizeof many - 1);
     const struct {
         int status;
         const char *words[8], *sentence;
@@ -147,6 +149,7 @@ STAGE_CASE(a_value_of_the_wrong_kind_gets_a_remedy_that_works, struct stage *s)
          "--vocab 5: must be a whole number from 256"},
         {2, {"data", "info", s->corpus}, " data prepare` makes one of a text)"},
         {2, {"model", "export", "mine", "-o", "."}, ".: exists already (name a new or an empty folder)"},
+        {1, {"show", many}, "xxx\": there is no such run (`"},
         {1, {"doctor", "yours", "--json"}, "run \"yours\": there is no such run"},
     };
     process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
