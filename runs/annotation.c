@@ -43,14 +43,26 @@ static enum status check_size(struct store *store, const char *id, struct err *e
                    RUN_TAGS_MAX - 1, TEXT_PROGRAM, id);
 }
 
-enum status run_add_tags(struct store *store, const char *id, const char *tags, struct err *err)
+/* Adds each of the tags; store NULL: only checks them. */
+static enum status each_tag(struct store *store, const char *id, const char *tags, struct err *err)
 {
     enum status status = STATUS_OK;
     char *copy = strdup(tags), *rest = copy;
-    if (!copy) return err_no_memory(err, "the tags of run %s", id);
+    if (!copy) return err_no_memory(err, "the tags of a run");
     for (char *tag; !status && (tag = strsep(&rest, SEPARATORS)) != NULL;)
-        if (*tag) status = add_tag(store, id, tag, err);
+        if (*tag) status = store ? add_tag(store, id, tag, err) : tag_check(tag, err);
     free(copy);
+    return status;
+}
+
+enum status tags_check(const char *tags, struct err *err)
+{
+    return each_tag(NULL, "", tags, err);
+}
+
+enum status run_add_tags(struct store *store, const char *id, const char *tags, struct err *err)
+{
+    enum status status = each_tag(store, id, tags, err);
     return status ? status : check_size(store, id, err);
 }
 

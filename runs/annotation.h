@@ -12,6 +12,8 @@ enum { TAG_MAX = 40 }; /* bytes of a tag */
 
 /* Whether this is a tag: one word without the signs that separate tags or have a meaning in filters. */
 enum status tag_check(const char *tag, struct err *err);
+/* The same of all words of `tags`, which blanks or commas separate. */
+enum status tags_check(const char *tags, struct err *err);
 
 /* Replaces the tags by the words of `tags`, which blanks or commas separate. STATUS_USAGE for a word that is
  * no tag, and for more than RUN_TAGS_MAX - 1 bytes of them. */

@@ -210,9 +210,10 @@ static enum status parse_ids(const char *text, const struct tokenizer *tokenizer
     enum status status = STATUS_OK;
     for (text += strspn(text, between); !status && *text; text += strspn(text, between)) {
         char *end;
-        int length = (int)strnlen(text, 20);
+        int length = (int)strcspn(text, between);
         unsigned long long id = strtoull(text, &end, 10);
-        if (!isdigit((unsigned char)*text))
+        if (length > 20) length = 20;
+        if (!isdigit((unsigned char)*text) || (*end && !strchr(between, *end)))
             return err_set(err, STATUS_USAGE, "\"%.*s\" is not a token id", length, text);
         if (id >= limit)
             return err_set(err, STATUS_USAGE, "the id %.*s is not in the vocabulary (ids are less than %u)",

@@ -16,6 +16,7 @@
 #include "core/model/hugging_face.h"
 #include "kernels/device/cpu.h"
 #include "kernels/device/cpu_threads.h"
+#include "runs/annotation.h"
 #include "tui/session/configured_corpus.h"
 #include "tui/session/disk_need.h"
 #include "tui/session/process.h"
@@ -459,11 +460,18 @@ static void report_weights(struct training_session *s)
                                "run's model.rope_ keys");
 }
 
+/* The words of the command line, which are refused before a text is read. */
+static enum status check_words(const struct training_options *options, struct err *err)
+{
+    enum status status = options->name ? run_name_check(options->name, err) : STATUS_OK;
+    return status || !options->tags ? status : tags_check(options->tags, err);
+}
+
 enum status training_start(const struct training_options *options, struct err *err)
 {
     struct training_session s;
     enum status status = open_session(&s, options, err);
-    if (!status && options->name) status = run_name_check(options->name, err);
+    if (!status) status = check_words(options, err);
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status)
         status = prepare(&s, options->fork ? training_open_forked : training_session_open_trainer, err);
@@ -501,7 +509,7 @@ enum status training_try(const struct training_options *options,
     enum status status = open_session(&s, options, err);
     s.tries = true;
     if (*s.config.model.from) s.weights = s.config.model.from;
-    if (!status && options->name) status = run_name_check(options->name, err);
+    if (!status) status = check_words(options, err);
     if (!status) status = prepare(&s, training_session_open_trainer, err);
     if (!status) status = show(&s, context, err);
     close_session(&s);

@@ -261,12 +261,15 @@ TEST_CASE(a_command_by_another_name_suggests_ours)
 
 STAGE_CASE(a_wrong_word_is_refused_before_the_texts_are_read, struct stage *s)
 {
-    static const char *const words[] = {"--name=latest", "--data.tokenizer=bpe:100", "--data.tokenizer=gpt2"};
-    static const char *const sentences[] = {"--name latest", "a vocabulary of 100 tokens",
-                                            "tokenizer \"gpt2\""};
+    static const char *const words[] = {"--name=latest", "--tag=good,a=b", "--data.tokenizer=bpe:100",
+                                        "--data.tokenizer=gpt2"};
+    static const char *const sentences[] = {"--name latest", "\"a=b\" is no tag",
+                                            "a vocabulary of 100 tokens", "tokenizer \"gpt2\""};
     char *data = kept_format("--data.train=%s,%s", s->corpus, s->config); /* two: the reading is reported */
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         struct process *p = process_run(2, "train", s->config, data, words[i], "--progress=plain", NULL);
+        process_expect_sentence(p, sentences[i]);
+        p = process_run(2, "train", s->config, data, words[i], "--dry-run", "--progress=plain", NULL);
         process_expect_sentence(p, sentences[i]);
     }
 }
