@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/text.h"
 #include "runs/exchange/import_scalars.h"
 
 enum { CHUNK_BYTES = 1 << 16, FIELD_MAX = 1 << 24, HEADER_MAX = 64, NAME_MAX_BYTES = 48 };
@@ -153,7 +154,8 @@ static void take_end(int c, void *context)
     if (r->in_header)
         r->status = read_header(r);
     else if (r->field != r->header_count)
-        r->status = import_bad(r->import, "has %d fields, but the header has %d", r->field, r->header_count);
+        r->status = import_bad(r->import, "has %d field%s, but the header has %d", r->field,
+                               text_plural(r->field), r->header_count);
     else
         r->status = import_rows_store(&r->rows);
     r->in_header = false;

@@ -32,9 +32,9 @@ static enum status check_rest(const struct training_session *s, const char *run,
         return err_set(
             err, STATUS_USAGE,
             "run %s: stopped early, its patience of %" PRId64
-            " evaluations is used up (to train longer: %s %s %s --eval.early_stopping_patience=%" PRId64
+            " evaluation%s is used up (to train longer: %s %s %s --eval.early_stopping_patience=%" PRId64
             ", or 0)",
-            run, e->patience, program, again, run, e->used * 2);
+            run, e->patience, text_plural(e->patience), program, again, run, e->used * 2);
     return STATUS_OK;
 }
 

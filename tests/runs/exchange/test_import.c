@@ -349,6 +349,7 @@ TEST_CASE(damage_is_named_by_file_and_line_and_leaves_nothing)
         {"loss.csv", "Wall time,Step,Value\n1,1e300,2\n", "loss.csv:2: step: is not a whole number"},
         {"loss.csv", "Wall time,Step,Value\n1,0,\n", "loss.csv:2: loss: is missing"},
         {"loss.csv", "Wall time,Step,Value\n1,0\n", "loss.csv:2: has 2 fields, but the header has 3"},
+        {"loss.csv", "Wall time,Step,Value\n1\n", "loss.csv:2: has 1 field, but the header has 3"},
         {"tokens.csv", "Wall time,Step,Value\n1,0,nan\n", "tokens.csv:2: tokens: is not a whole number"},
         {"shoe_size.csv", "Wall time,Step,Value\n1,0,2\n", "is not a known metric: \"shoe_size\""},
         {"wall_time.csv", "Wall time,Step,Value\n1,0,2\n", "is not a known metric"},
