@@ -46,7 +46,9 @@ static void prepared(void *context)
 {
     struct report *report = context;
     progress_bar_finish(&report->bar);
-    if (report->mode == REPORT_START) progress_bar_say(&report->bar, "planning memory and making the model");
+    if (report->mode == REPORT_START && !report->planning)
+        progress_bar_say(&report->bar, "planning memory and making the model");
+    report->planning = true;
 }
 
 static void begin(void *context, const struct training_session *s)

@@ -18,6 +18,7 @@ struct report {
     enum report_mode mode;
     struct progress_bar bar;
     struct progress progress; /* the bar's */
+    bool planning;            /* the data are read */
     char error[400];          /* the newest event of that level since the last pause; "": none */
     struct json_out json;     /* the line that is being written */
     const struct training_session *session; /* set once it begins */

@@ -274,6 +274,12 @@ STAGE_CASE(a_wrong_word_is_refused_before_the_texts_are_read, struct stage *s)
     }
 }
 
+STAGE_CASE(progress_start_names_each_phase_once, struct stage *s)
+{
+    struct process *p = process_run(0, "train", s->config, "--until=1", "--progress=start", NULL);
+    assert_string_equal(process_stderr(p), "planning memory and making the model\n");
+}
+
 STAGE_CASE(a_text_too_small_for_its_tokenizer_is_reported, struct stage *s)
 {
     char *text = calloc(1, 8001);
