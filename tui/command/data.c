@@ -167,15 +167,26 @@ static char *join_words(const struct words *words)
     return joined;
 }
 
+enum status data_check_tokenizer(const char *word, struct err *err)
+{
+    bool path = file_exists(word) || strchr(word, '/') || strstr(word, ".json");
+    if (strcmp(word, "bytes") == 0 || (path && strncmp(word, "bpe:", 4) != 0)) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "tokenizer \"%.100s\": must be bytes or the path of a tokenizer.json (each checkpoint of a run "
+        "holds one, `%s tokenizer train` makes one)",
+        word, TEXT_PROGRAM);
+}
+
 static enum status info(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
     char *path = join_words(words);
     struct corpus corpus = {0};
     struct census census = {0};
-    enum status status =
-        path ? corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, NULL, &corpus, err)
-             : err_no_memory(err, "the names of the files");
+    enum status status = path ? STATUS_OK : err_no_memory(err, "the names of the files");
+    if (!status && o->tokenizer) status = data_check_tokenizer(o->tokenizer, err);
+    if (!status) status = corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, NULL, &corpus, err);
     if (!status && !count_tokens(&corpus, &census))
         status = err_no_memory(err, "counts of the tokens of %.200s", path);
     if (!status) status = print_info(path, &corpus, &census, o->json, err);

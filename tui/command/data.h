@@ -9,6 +9,9 @@
  * NULL: "". Returns buf. */
 char *data_spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, size_t size);
 
+/* Refuses a word that names no tokenizer, also bpe:N, which would have to be learned from a text. */
+enum status data_check_tokenizer(const char *word, struct err *err);
+
 /* How the texts that a command encodes are read: the members text_key and ends of its options. */
 #define TEXT_READING_OPTIONS                                                                                 \
     OPTION("text-key", OPTION_TEXT, AT(text_key), "KEY",                                                     \

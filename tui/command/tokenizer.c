@@ -96,17 +96,10 @@ static const struct command train_command = COMMAND(
 
 /* ---- encode ---- */
 
-/* bpe:N, which train takes, would have to be learned from a text. */
 static enum status open_tokenizer(const char *word, struct tokenizer **out, struct err *err)
 {
-    bool path = file_exists(word) || strchr(word, '/') || strstr(word, ".json");
-    if (strcmp(word, "bytes") == 0 || (path && strncmp(word, "bpe:", 4) != 0))
-        return tokenizer_open(word, out, err);
-    return err_set(
-        err, STATUS_USAGE,
-        "tokenizer \"%s\": must be bytes or the path of a tokenizer.json (each checkpoint of a run "
-        "holds one, `%s tokenizer train` makes one)",
-        word, TEXT_PROGRAM);
+    enum status status = data_check_tokenizer(word, err);
+    return status ? status : tokenizer_open(word, out, err);
 }
 
 /* Reads all of standard input; the caller frees *bytes. */
