@@ -72,7 +72,7 @@ run_one() {
     [[ $name != kernels/* ]] || isa=${ANNEAL_CPU_ISA:-}
     # separate from other tests and from the user's runs
     env ANNEAL_TEST_DIR="$dir" TMPDIR="$dir" ANNEAL_HOME="$dir/home" ANNEAL_LEDGER="$dir/home" \
-        ANNEAL_CPU_ISA="$isa" CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 10 "${TIMEOUT:-$((900 + 60 * ${SOAK:-0}))}" "$(program_of "$name")" >"$at.log" 2>&1
+        ANNEAL_CPU_ISA="$isa" CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 10 "${TIMEOUT:-$((${LONG:+4500 +} 900 + 60 * ${SOAK:-0}))}" "$(program_of "$name")" >"$at.log" 2>&1
     code=$?
     left=$(grep -lzsxF "ANNEAL_TEST_DIR=$dir" /proc/[0-9]*/environ | cut -d/ -f3)
     for pid in $left; do
