@@ -102,7 +102,7 @@ static bool read_member(const json_t *json, const struct member *m, struct train
 enum status checkpoint_load_state(const char *folder, struct train_state *out, struct err *err)
 {
     struct train_state s = {
-        .best_saved = INT64_MIN, .lr_cut = 1, .stopping = {.best = INFINITY, .reference = NAN}};
+        .best_saved = INT64_MIN, .lr_cut = 1, .stopping = {.best = INFINITY, .reference = INFINITY}};
     char path[CHECKPOINT_PATH];
     const char *bad = NULL;
     json_t *json;
@@ -114,11 +114,12 @@ enum status checkpoint_load_state(const char *folder, struct train_state *out, s
     if (s.lr_factor < 0) bad = "lr_factor";
     if (s.lr_cut < 0 || s.lr_cut > 1) bad = "lr_cut";
     if (!bad && !read_losses(json, &s.level)) bad = "losses";
+    if (!json_object_get(json, "patience_loss") && !json_object_get(json, "lr_cut"))
+        s.stopping.reference = s.stopping.best; /* older versions had one number for both */
     const char *machine = json_string_value(json_object_get(json, "computed_with"));
     snprintf(s.machine, sizeof s.machine, "%s", machine ? machine : "");
     json_decref(json);
     if (bad) return err_set(err, STATUS_CORRUPT, "%s: %s is missing or not a valid number", path, bad);
-    if (isnan(s.stopping.reference)) s.stopping.reference = s.stopping.best;
     if (s.best_saved == INT64_MIN)
         s.best_saved = s.stopping.best_step; /* older versions assumed that every best was saved */
     *out = s;

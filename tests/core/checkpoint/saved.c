@@ -16,7 +16,12 @@ struct train_state saved_state(int64_t step)
         .trouble = 71,
         .skipped_in_a_row = 7,
         .best_saved = 30,
-        .stopping = {.min_delta = 1e-4 / 3, .patience = 5, .best = 2.0 / 3, .best_step = 40, .used = 2},
+        .stopping = {.min_delta = 1e-4 / 3,
+                     .patience = 5,
+                     .best = 2.0 / 3,
+                     .best_step = 40,
+                     .reference = 0.7,
+                     .used = 2},
         .level = {.count = step, .spike_steps = 3, .calm_steps = 1, .limit = 7.0 / 3, .previous_limit = 0.7}};
     for (int64_t i = 0; i < step; i++) state.level.losses[i % HEALTH_WINDOW] = 1.0 / (double)(i + 3);
     return state;
@@ -102,6 +107,7 @@ void saved_expect_equal_state(const struct train_state *a, const struct train_st
     assert_int_equal(a->trouble, b->trouble);
     expect_equal_level(&a->level, &b->level);
     assert_memory_equal(&a->stopping.best, &b->stopping.best, sizeof(double));
+    assert_memory_equal(&a->stopping.reference, &b->stopping.reference, sizeof(double));
     assert_memory_equal(&a->stopping.min_delta, &b->stopping.min_delta, sizeof(double));
     assert_int_equal(a->stopping.best_step, b->stopping.best_step);
     assert_int_equal(a->best_saved, b->best_saved);

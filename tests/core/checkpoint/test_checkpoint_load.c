@@ -6,7 +6,8 @@
 #include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 
-static void expect_same_after_load(const struct model_config *config, int moments, double best)
+static void expect_same_after_load(const struct model_config *config, int moments, double best,
+                                   double reference)
 {
     struct rig saved, loaded;
     struct train_state state = saved_state(41), back = {0};
@@ -14,6 +15,7 @@ static void expect_same_after_load(const struct model_config *config, int moment
     char path[4096], *parent = saved_folder("round-trip");
     int64_t bytes;
     state.stopping.best = best;
+    state.stopping.reference = reference;
     saved_open(&saved, config, moments, 5);
     rig_open(&loaded, NULL, config, 1, 3, moments); /* the batch shape may differ */
     if (saved_write_state(parent, &saved, &state, NULL, &bytes, &err)) fail_msg("%s", err.text);
@@ -37,14 +39,15 @@ TEST_CASE(everything_comes_back_bit_for_bit)
         config.qkv_bias = bits & 2;
         config.o_bias = bits == 2, config.mlp_bias = bits == 2 || bits == 0;
         config.tie_weights = bits & 4;
-        expect_same_after_load(&config, 1 + bits % 2, 0.1 * bits);
+        expect_same_after_load(&config, 1 + bits % 2, 0.1 * bits, 0.2 * bits);
     }
 }
 
 TEST_CASE(a_best_loss_that_is_not_there_yet_comes_back_as_infinity)
 {
     struct model_config config = rig_config();
-    expect_same_after_load(&config, 2, INFINITY);
+    expect_same_after_load(&config, 2, INFINITY, INFINITY);
+    expect_same_after_load(&config, 2, 0.5, INFINITY); /* so far only early evaluations */
 }
 
 /* Loads a checkpoint of `saved` into a network of `other`; the sentence must name `part`. */
@@ -371,8 +374,10 @@ TEST_CASE(usual_losses_and_cuts_that_cannot_be_are_refused_and_may_be_missing)
 {
     static const struct {
         const char *text, *bad;
-    } cases[] = {{STATE "}", NULL},
-                 {STATE ", \"losses\": [0.5, 0.25], \"lr_cut\": 0.5}", NULL},
+    } cases[] = {{STATE ", \"best_val_loss\": 1.5}", NULL},
+                 {STATE ", \"best_val_loss\": 1.5, "
+                        "\"losses\": [0.5, 0.25], \"lr_cut\": 0.5}",
+                  NULL},
                  {STATE ", \"losses\": {}}", "losses"},
                  {STATE ", \"losses\": [0.5, \"x\"]}", "losses"},
                  {STATE ", \"losses\": [0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,"
@@ -397,7 +402,8 @@ TEST_CASE(usual_losses_and_cuts_that_cannot_be_are_refused_and_may_be_missing)
         if (cases[i].bad) assert_non_null(strstr(err.text, cases[i].bad));
         if (cases[i].bad) continue;
         assert_true(read.lr_cut == (i ? 0.5 : 1) && read.level.count == (i ? 2 : 0));
-        assert_int_equal(read.best_saved, read.stopping.best_step); /* it once was always saved */
+        assert_int_equal(read.best_saved, read.stopping.best_step);   /* it once was always saved */
+        assert_true(read.stopping.reference == (i ? INFINITY : 1.5)); /* it once was that of the best */
     }
     free(path), free(parent);
 }

@@ -61,4 +61,22 @@ TEST_CASE(early_evaluations_and_samples_change_no_step_and_use_up_no_patience)
     session_close(&late);
 }
 
+/* The first evaluation that counts for the patience is an improvement, whatever early ones have measured. */
+TEST_CASE(early_evaluations_use_up_no_patience_of_a_resumed_run)
+{
+    struct session s;
+    session_open(&s, "resumed", NULL,
+                 WORDS("train.total_steps=30", "train.learning_rate=0", "eval.every=20", "eval.early=true",
+                       "eval.early_stopping_patience=1"),
+                 900);
+    s.story.leave_at = 12;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    s.story.leave_at = 0;
+    session_start(&s, true);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.done, 30);
+    session_close(&s);
+}
+
 TEST_MAIN()
