@@ -74,7 +74,11 @@ enum status companions_add_end(struct companions *companions, uint32_t token, st
     }
     bool named = json_object_get(config, "eos_token_id");
     json_t *ends = with_end(named ? config : companions->ids, token);
-    json_object_set(config, "eos_token_id", json_array_size(ends) > 1 ? ends : json_array_get(ends, 0));
+    json_t *end = json_array_size(ends) > 1 ? ends : json_array_get(ends, 0);
+    json_object_set(config, "eos_token_id", end);
+    if (!companions->ids) companions->ids = json_object();
+    if (!json_object_get(companions->ids, "eos_token_id"))
+        json_object_set(companions->ids, "eos_token_id", end);
     json_decref(ends);
     char *text = json_file_text(config, JSON_INDENT(2));
     json_decref(config);

@@ -104,12 +104,26 @@ TEST(accumulated_steps_weight_each_label_alike, struct place *p)
     }
 }
 
+/* config.json of the run's checkpoint at step 40. */
+static struct file_map config_of(const struct stage *s, const char *run)
+{
+    struct file_map map;
+    char *id = stage_query(s, kept_format("select id from runs where name = '%s'", run));
+    char *path = kept_format("%s/runs/%s/checkpoints/step-40/config.json", s->home, id);
+    assert_int_equal(file_map_open(path, &map, NULL), STATUS_OK);
+    return map;
+}
+
 TEST(a_resumed_run_continues_bit_for_bit, struct place *p)
 {
     process_close(train(p, 0, "half", "--train.total_steps=20", "--train.schedule=constant"));
     process_close(train(p, 0, "same", "--train.total_steps=40", "--train.schedule=constant"));
     process_run(0, "resume", "half", "--train.total_steps=40", "--progress=none", NULL);
     assert_int_equal(history_expect_same("same", "half"), 40);
+    struct file_map same = config_of(&p->stage, "same"), half = config_of(&p->stage, "half");
+    assert_int_equal(same.size, half.size);
+    assert_memory_equal(same.data, half.data, same.size);
+    file_map_close(&same), file_map_close(&half);
     write_data(p->data, 61);
     struct process *changed =
         process_run(2, "resume", "half", "--train.total_steps=60", "--progress=none", NULL);
