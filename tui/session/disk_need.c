@@ -4,8 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/base/accumulation.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/train/decide.h"
 #include "core/train/early.h"
 
 static double free_below(const char *home)
@@ -15,15 +17,32 @@ static double free_below(const char *home)
     return file_free_bytes(runs);
 }
 
+/* Evaluations of eval.at_epoch_end in steps that have no other one; of a million epochs at most. */
+static int64_t epoch_end_count(const struct config *c, double sequences)
+{
+    const char *plan = c->train.accumulation_plan;
+    double batch = (double)c->train.batch_size * (*plan ? 1 : (double)c->train.accumulation_steps);
+    int64_t count = 0, step, last = 0;
+    for (int64_t epoch = 1; c->eval.at_epoch_end && epoch <= 1000000; epoch++, last = step) {
+        double end = accumulation_steps(plan, (double)epoch * sequences / batch);
+        if (end >= (double)c->train.total_steps) break;
+        step = (int64_t)end;
+        count += step > last && !(decide_due(c, step, false) & DUE_EVALUATION);
+    }
+    return count;
+}
+
 struct disk_need disk_need_of(const struct training_session *s)
 {
     const struct config *c = &s->config;
     int64_t steps = c->train.total_steps, every = c->eval.every;
     bool validates = trainer_sequences(s->trainer, TASK_VALIDATION) > 0;
     struct disk_need need = {.checkpoint_bytes = trainer_checkpoint_bytes(s->trainer)};
-    /* evaluations each `every` steps, early, and once at the end */
+    /* evaluations each `every` steps, early, at the end of epochs, and once at the end */
     if (validates) need.evaluations = every ? (steps + every - 1) / every : 1;
-    if (validates) need.evaluations += early_count(c->eval.early, every, steps);
+    if (validates)
+        need.evaluations += early_count(c->eval.early, every, steps) +
+                            epoch_end_count(c, (double)trainer_sequences(s->trainer, TASK_TRAINING));
     need.checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0);
     double kept = fmin((double)c->checkpoint.keep + 1, (double)need.checkpoints);
     need.bytes = (kept + (need.evaluations > 0)) * (double)need.checkpoint_bytes;

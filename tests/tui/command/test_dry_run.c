@@ -127,6 +127,25 @@ STAGE_CASE(what_it_says_is_what_training_does, struct stage *s)
     }
 }
 
+/* Some epochs end where an evaluation is due anyway, and one with the last step. */
+STAGE_CASE(evaluations_at_the_ends_of_epochs_are_counted, struct stage *s)
+{
+    static const char *const plans[] = {"0: 1", "0: 2, 9: 8, 30: 1"};
+    for (int i = 0; i < 4; i++) {
+        char *words[] = {kept_format("--train.accumulation_plan=%s", plans[i % 2]),
+                         kept_format("--eval.every=%d", i / 2 * 5)};
+        json_t *json = stage_json(process_output("train", s->config, "--dry-run", "--json",
+                                                 "--data.val_fraction=0.9", "--eval.at_epoch_end=true",
+                                                 "--train.epochs=5", words[0], words[1], NULL));
+        process_run(0, "train", s->config, "--data.val_fraction=0.9", "--eval.at_epoch_end=true",
+                    "--train.epochs=5", words[0], words[1], "--progress=none", NULL);
+        int64_t wanted = asked(s, "select count(*) from evals where run_id = (select id from runs order by "
+                                  "created_at desc limit 1)");
+        assert_int_equal(stage_int(json, "evaluations"), wanted);
+        assert_in_range(wanted, 3, 40);
+    }
+}
+
 /* Another run has reserved and reports to use all but 300 MiB: the rest is that minus this plan. */
 STAGE_CASE(what_others_have_reserved_is_not_left, struct stage *s)
 {
