@@ -1,6 +1,7 @@
 /* See optimizer.h. */
 #include "core/train/optimizer.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/network/exchange.h"
@@ -25,12 +26,15 @@ static size_t elementwise(const struct network *net)
     return slice_count(slice_common(net->owned, (struct slice){0, net->model->elementwise}));
 }
 
+/* train.adam_eps = 0 must not divide 0 by 0 where a gradient was always 0, as of tokens that never occur. */
+#define EPS_LEAST 1e-20
+
 struct optimizer optimizer_of(const struct config *c)
 {
     return (struct optimizer){.kind = c->train.optimizer,
                               .beta1 = c->train.beta1,
                               .beta2 = c->train.beta2,
-                              .eps = c->train.adam_eps,
+                              .eps = fmax(c->train.adam_eps, EPS_LEAST),
                               .max_grad_norm = c->train.max_grad_norm,
                               .ema_decay = c->train.ema_decay,
                               .muon = {c->muon.momentum, c->muon.nesterov, (int)c->muon.iterations,

@@ -26,6 +26,17 @@ TEST_CASE(a_repeating_text_is_learned)
     session_close(&s);
 }
 
+/* Most bytes do not occur in the text, so the gradients of their rows are always 0. */
+TEST_CASE(an_epsilon_of_zero_leaves_the_rows_of_tokens_that_never_occur)
+{
+    struct session s;
+    session_open(&s, "epsilon", NULL, WORDS("train.adam_eps=0", "model.tie_weights=false"), 900);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    for (int i = 0; i < s.story.step_count; i++) assert_true(isfinite(s.story.steps[i].loss));
+    session_close(&s);
+}
+
 TEST_CASE(every_step_leaves_a_complete_record)
 {
     struct session s;
