@@ -14,12 +14,18 @@ struct window {
     int count, rows;
 };
 
-/* Equal lengths keep the order of the examples, which are different numbers. */
-static int longest_first(const void *a, const void *b)
+/* Puts one more among the `count` that are sorted: the longest first, equal lengths in the order of the
+ * examples. qsort would allocate memory, and steps compute rows. */
+static void insert(struct placed *sorted, int count, struct placed next)
 {
-    const struct placed *x = a, *y = b;
-    if (x->length != y->length) return x->length < y->length ? 1 : -1;
-    return x->example < y->example ? -1 : 1;
+    int at = count;
+    for (; at > 0; at--) {
+        const struct placed *before = &sorted[at - 1];
+        if (before->length > next.length) break;
+        if (before->length == next.length && before->example < next.example) break;
+        sorted[at] = *before;
+    }
+    sorted[at] = next;
 }
 
 static void fill_window(const struct packing *p, uint64_t number, struct window *w)
@@ -29,9 +35,8 @@ static void fill_window(const struct packing *p, uint64_t number, struct window 
     *w = (struct window){.count = left < PACKING_WINDOW ? (int)left : PACKING_WINDOW};
     for (int i = 0; i < w->count; i++) {
         uint64_t example = split_permute(&p->drawing, 0, from + (uint64_t)i);
-        w->placed[i] = (struct placed){example, p->lengths[example], 0};
+        insert(w->placed, i, (struct placed){example, p->lengths[example], 0});
     }
-    qsort(w->placed, (size_t)w->count, sizeof *w->placed, longest_first);
     for (int i = 0; i < w->count; i++) {
         int64_t length = w->placed[i].length;
         int best = w->rows;

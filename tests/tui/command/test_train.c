@@ -36,14 +36,17 @@ STAGE_CASE(progress_json_is_one_object_a_line_from_run_to_end, struct stage *s)
     assert_int_equal(stage_int(last, "step"), 40);
 }
 
-/* With samples, evaluations and checkpoints between the steps, as every run has them. */
+/* With samples, evaluations and checkpoints between the steps, as every run has them; also where rows are
+ * packed while it trains. */
 STAGE_CASE(a_run_can_check_that_its_steps_allocate_nothing, struct stage *s)
 {
     const char *binary = getenv("ANNEAL_BINARY"), *slash = strrchr(binary, '/');
     char *counter = kept_format("%.*s/%s", (int)(slash - binary), binary, HEAP_COUNTER);
-    if (file_exists(counter))
+    if (file_exists(counter)) {
         process_run(0, "train", s->config, "--check-allocations", "--progress=json", NULL);
-    else /* the program of a sanitizer */
+        process_run(0, "train", s->config, "--check-allocations", "--data.documents=packed",
+                    "--data.end_token=10", NULL);
+    } else /* the program of a sanitizer */
         process_expect_sentence(process_run(2, "train", s->config, "--check-allocations", NULL),
                                 "--check-allocations: cannot count heap allocations");
 }
