@@ -47,6 +47,24 @@ static void begin_stopping_of_fork(struct training_session *s, const char *confi
 
 /* ---- resuming ---- */
 
+/* Of a run that had no checkpoint yet: a fork takes that of the other run again, as it may have been killed
+ * before it had done so. */
+static enum status begin_fork_again(struct training_session *s, const struct run_info *run, struct err *err)
+{
+    char folder[PATH_MAX];
+    enum status status = file_format_path(folder, sizeof folder, err, "%s/runs/%s/checkpoints/step-%" PRId64,
+                                          s->home, run->parent_id, run->parent_step);
+    if (status) return status;
+    if (!file_exists(folder))
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "run %s: it was forked from %s, and is gone (fork another checkpoint: %s fork RUN --step N)",
+            s->id, folder, TEXT_PROGRAM);
+    s->fresh = !checkpoint_is_full(folder);
+    status = checkpoint_adopt(s->checkpoints, folder, &s->adopted_bytes, err);
+    return status ? status : checkpoint_find(s->checkpoints, -1, s->origin, sizeof s->origin, err);
+}
+
 /* Fills `origin` with the newest full checkpoint. Without one: with the checkpoint of weights alone that the
  * run was forked from, if it has no other (s->fresh), or with "" to start over, if it never had one
  * (s->anew). */
@@ -72,8 +90,11 @@ static enum status find_origin(struct training_session *s, const struct run_info
     arena_release(&arena);
     checkpoint_list(s->checkpoints, there, sizeof there);
     if (status) return status;
-    s->anew = recorded.checkpoint_count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED &&
-              !*run->parent_id;
+    s->anew = recorded.checkpoint_count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED;
+    if (s->anew && *run->parent_id) {
+        s->anew = false;
+        return begin_fork_again(s, run, err);
+    }
     if (s->anew) return STATUS_OK;
     return err_set(
         err, STATUS_NOT_FOUND,

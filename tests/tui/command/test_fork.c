@@ -368,6 +368,28 @@ STAGE_CASE(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_par
     for (int i = 20; i < 40; i++) assert_string_equal(child.steps[i].values, base.steps[i].values);
 }
 
+/* As if it had been killed before it took the checkpoint of the other run. */
+STAGE_CASE(a_fork_killed_at_its_very_start_takes_the_checkpoint_again, struct stage *s)
+{
+    open_base(s);
+    struct history base = history_of("base");
+    process_run(0, "fork", "base", "--step=20", "--name=child", "--until=25", "--progress=none", NULL);
+    char *id = stage_query(s, "select id from runs where name = 'child'");
+    assert_int_equal(file_remove_tree(kept_format("%s/runs/%s/checkpoints", s->home, id), NULL), STATUS_OK);
+    stage_query(s, kept_format("delete from checkpoints where run_id = '%s'", id));
+    process_run(0, "resume", "child", "--progress=none", NULL);
+    struct history child = history_of("child");
+    for (int i = 20; i < 40; i++) assert_string_equal(child.steps[i].values, base.steps[i].values);
+    process_run(0, "fork", "base", "--step=20", "--name=orphan", "--until=25", "--progress=none", NULL);
+    id = stage_query(s, "select id from runs where name = 'orphan'");
+    assert_int_equal(file_remove_tree(kept_format("%s/runs/%s/checkpoints", s->home, id), NULL), STATUS_OK);
+    stage_query(s, kept_format("delete from checkpoints where run_id = '%s'", id));
+    id = stage_query(s, "select id from runs where name = 'base'");
+    assert_int_equal(file_remove_tree(kept_format("%s/runs/%s", s->home, id), NULL), STATUS_OK);
+    process_expect_sentence(process_run(1, "resume", "orphan", "--progress=none", NULL),
+                            "checkpoints/step-20, and is gone");
+}
+
 STAGE_CASE(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit, struct stage *s)
 {
     process_run(0, "train", s->config, "--name=whole", "--progress=none", "--checkpoint.every=0",
