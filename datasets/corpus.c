@@ -118,11 +118,17 @@ static enum status settle_tokenizer(struct corpus *corpus, const char *word, str
     return status;
 }
 
+/* The vocabulary's size, by the tokenizer or a sidecar; 0: unknown. */
+static uint32_t said_vocabulary(const struct corpus *corpus)
+{
+    return corpus->tokenizer ? (uint32_t)tokenizer_vocab_size(corpus->tokenizer)
+                             : corpus->files[corpus->described].vocab_size;
+}
+
 static enum status check_ids(struct corpus *corpus, struct err *err)
 {
     struct corpus_place place;
-    uint32_t said = corpus->tokenizer ? (uint32_t)tokenizer_vocab_size(corpus->tokenizer)
-                                      : corpus->files[corpus->described].vocab_size;
+    uint32_t said = said_vocabulary(corpus);
     if (!said) return STATUS_OK;
     corpus->vocab_size = said;
     if (!corpus_find_id(corpus, said, &place)) return STATUS_OK;
@@ -366,11 +372,13 @@ enum status corpus_open_validation(struct corpus *corpus, const char *word,
             err, STATUS_USAGE,
             "%.200s: was prepared with another tokenizer than %.200s (prepare it again with that one)", word,
             corpus->files->path);
-    else if (!status && corpus_find_id(other, corpus->vocab_size, &place))
+    else if (!status && said_vocabulary(corpus) && corpus_find_id(other, corpus->vocab_size, &place))
         status = err_set(err, STATUS_USAGE,
                          "%.200s: token %" PRIu64 " has the id %u, but the vocabulary of %.200s has %u",
                          place.path, place.index, place.id, corpus->files->path, corpus->vocab_size);
     if (!status) {
+        if (!said_vocabulary(corpus) && other->vocab_size > corpus->vocab_size)
+            corpus->vocab_size = other->vocab_size;
         corpus->validation = other;
         return STATUS_OK;
     }
