@@ -31,7 +31,7 @@ static enum status check_rest(const struct training_session *s, const char *run,
     if (e->patience > 0 && e->used >= e->patience)
         return err_set(
             err, STATUS_USAGE,
-            "run %s: stopped early, its patience of %" PRId64
+            "run %s: its patience of %" PRId64
             " evaluation%s is used up (to train longer: %s %s %s --eval.early_stopping_patience=%" PRId64
             ", or 0)",
             run, e->patience, text_plural(e->patience), program, again, run, e->used * 2);

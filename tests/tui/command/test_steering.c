@@ -276,6 +276,16 @@ STAGE_CASE(early_stopping_ends_the_run_and_reports_why, struct stage *s)
     assert_string_equal(stage_status(), "finished");
 }
 
+STAGE_CASE(a_finished_run_whose_patience_is_used_up_is_not_said_to_have_stopped_early, struct stage *s)
+{
+    process_run(0, "train", s->config, "--train.total_steps=15", "--eval.every=5",
+                "--eval.early_stopping_patience=2", "--eval.early_stopping_min_delta=10", "--progress=none",
+                NULL);
+    assert_string_equal(stage_status(), "finished");
+    process_expect_sentence(process_run(2, "resume", "latest", "--train.total_steps=30", NULL),
+                            ": its patience of 2 evaluations is used up (to train longer: ");
+}
+
 /* ---- one story ---- */
 
 /* Row `row` (0: the header) and column `column` of a CSV without quotes; the buffer is overwritten. */
