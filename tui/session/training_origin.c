@@ -28,7 +28,7 @@ static enum status check_rest(const struct training_session *s, const char *run,
                        " steps (to train longer: %s %s %s --train.total_steps=%" PRId64
                        "; to start from an earlier checkpoint: %s fork %s --step N)",
                        run, step, total, program, again, run, step * 2, program, run);
-    if (e->patience > 0 && e->used >= e->patience)
+    if (ended && e->patience > 0 && e->used >= e->patience)
         return err_set(
             err, STATUS_USAGE,
             "run %s: its patience of %" PRId64
@@ -137,7 +137,8 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
         recorded_run_release(&own);
         recorded_run_release(&parent);
     }
-    return status ? status : check_rest(s, s->id, run.status == RUN_FINISHED, err);
+    return status ? status
+                  : check_rest(s, s->id, run.status == RUN_FINISHED || run.status == RUN_EARLY_STOPPED, err);
 }
 
 void training_report_passed_over(struct training_session *s, bool resumed)

@@ -276,6 +276,20 @@ STAGE_CASE(early_stopping_ends_the_run_and_reports_why, struct stage *s)
     assert_string_equal(stage_status(), "finished");
 }
 
+STAGE_CASE(a_run_killed_when_its_patience_was_used_up_ends_when_it_is_resumed, struct stage *s)
+{
+    process_run(0, "train", s->config, "--eval.every=5", "--eval.early_stopping_patience=2",
+                "--eval.early_stopping_min_delta=10", "--progress=none", NULL);
+    assert_string_equal(stage_status(), "early_stopped");
+    stage_query(s, "update runs set status = 'running'");
+    assert_string_equal(stage_status(), "crashed");
+    process_run(0, "resume", "latest", "--progress=none", NULL);
+    assert_string_equal(stage_status(), "early_stopped");
+    stage_expect(s, "select max(step) from steps", "14");
+    process_expect_sentence(process_run(2, "resume", "latest", NULL),
+                            ": its patience of 2 evaluations is used up");
+}
+
 STAGE_CASE(a_finished_run_whose_patience_is_used_up_is_not_said_to_have_stopped_early, struct stage *s)
 {
     process_run(0, "train", s->config, "--train.total_steps=15", "--eval.every=5",
