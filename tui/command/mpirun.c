@@ -27,7 +27,7 @@
 
 enum { RANKS_EACH = 16 /* for each processor: more would bring the host to a standstill */ };
 
-enum { NOT_STARTED = 127 }; /* the exit status of a process that is no mpirun */
+enum { NOT_STARTED = 127 /* the exit status of a process that is no mpirun */, OF_SIGNAL = 128 };
 
 /* More ranks than cores are allowed, each finds its share of the cores itself, and Open MPI 4 says nothing.
  * When one rank has died, the others have twice this many seconds to report it. */
@@ -175,10 +175,11 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     free(all);
     if (pid < 0) return err_set(err, STATUS_FAILED, "--ranks: cannot start a process: %s", strerror(errno));
     int status = wait_for(pid, &signals, &asked);
-    /* mpirun may die of a signal that it was to pass on, before there are ranks or when they have ended */
-    int code = WIFEXITED(status)             ? WEXITSTATUS(status)
-               : WTERMSIG(status) == SIGUSR1 ? EX_TEMPFAIL
-                                             : WTERMSIG(status) != SIGUSR2;
+    /* mpirun may die of a signal that it was to pass on, before there are ranks or when they have ended; and
+     * so may a rank that has just started, whose status mpirun takes */
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : OF_SIGNAL + WTERMSIG(status);
+    if (code == OF_SIGNAL + SIGUSR1) code = EX_TEMPFAIL;
+    if (code == OF_SIGNAL + SIGUSR2) code = 0;
     if (code == NOT_STARTED)
         return err_set(err, STATUS_NOT_FOUND,
                        "several ranks need mpirun, which cannot be started (apt install openmpi-bin; --ranks "

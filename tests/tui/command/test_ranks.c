@@ -3,6 +3,8 @@
  * there is no MPI. */
 #include <math.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/cmocka.h"
@@ -290,6 +292,23 @@ STAGE_CASE(without_the_plugin_one_sentence_names_the_packages, struct stage *s)
     const char *const environment[] = {"ANNEAL_MPI_PLUGIN=/nowhere.so", "OMPI_COMM_WORLD_SIZE=2", NULL};
     struct process *p = process_expect(1, process_start_in(NULL, environment, "train", s->config, NULL));
     process_expect_sentence(p, "apt install libopenmpi-dev openmpi-bin");
+}
+
+/* Open MPI's status of a rank that a signal has killed is 128 and the signal's number. */
+STAGE_CASE(a_rank_that_dies_of_the_request_to_stop_has_not_failed, struct stage *s)
+{
+    static const struct {
+        const char *mpirun;
+        int status;
+    } cases[] = {{"#!/bin/sh\nexit 140\n", 0}, {"#!/bin/sh\nexit 138\n", 75}, {"#!/bin/sh\nexit 139\n", 1}};
+    char *program = stage_path(s, "mpirun");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stage_write(program, cases[i].mpirun, strlen(cases[i].mpirun));
+        assert_int_equal(chmod(program, 0700), 0);
+        const char *const environment[] = {kept_format("PATH=%s:/usr/bin:/bin", s->folder), NULL};
+        process_close(process_expect(
+            cases[i].status, process_start_in(NULL, environment, "train", s->config, "--ranks=2", NULL)));
+    }
 }
 
 /* The mpirun of another MPI: each process finds itself alone. */
