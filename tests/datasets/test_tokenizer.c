@@ -435,32 +435,42 @@ TEST_CASE(a_script_is_without_the_characters_that_it_shares_with_others)
 /* PCRE2 of Debian 12 knows Unicode 14. */
 TEST_CASE(characters_up_to_unicode_16_split_as_hugging_face_splits_them)
 {
-    json_t *document = json_load_file(TOKENIZER_FIXTURES "unicode.json", 0, NULL), *wanted, *text;
-    json_t *texts = json_object_get(document, "texts");
-    const char *pattern;
-    size_t i, patterns = 0;
-    assert_true(json_array_size(texts) > 30);
+    /* "texts", and "pieces" by pattern: those of each text, with bars between */
+    const char *own = getenv("ANNEAL_PIECES"), *pattern; /* of check_patterns.py */
+    json_t *document = json_load_file(own ? own : TOKENIZER_FIXTURES "unicode.json", 0, NULL), *wanted, *text;
+    size_t i, patterns = 0, wrong = 0;
+    assert_non_null(document);
     json_object_foreach(json_object_get(document, "pieces"), pattern, wanted)
     {
         struct pretokenizer *splitter = NULL;
         struct pretokenizer_scratch *scratch = NULL;
         struct err err = {0};
         patterns++;
-        assert_ok(pretokenizer_new(&pattern, 1, "test", &splitter, &err), &err);
+        if (pretokenizer_new(&pattern, 1, "test", &splitter, &err)) {
+            print_error("%s\n", err.text);
+            wrong += !own; /* refused, not other pieces */
+            continue;
+        }
         assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
-        json_array_foreach(texts, i, text)
+        json_array_foreach(json_object_get(document, "texts"), i, text)
         {
-            char list[1024] = "";
-            assert_ok(pretokenizer_split(splitter, scratch, json_string_value(text), json_string_length(text),
-                                         collect, list, &err),
-                      &err);
-            list[strlen(list) - 1] = '\0'; /* the last "|" */
-            assert_string_equal(list, json_string_value(json_array_get(wanted, i)));
+            char list[4096] = "";
+            const char *pieces = json_string_value(json_array_get(wanted, i));
+            assert_true(2 * json_string_length(text) < sizeof list);
+            if (pretokenizer_split(splitter, scratch, json_string_value(text), json_string_length(text),
+                                   collect, list, &err))
+                snprintf(list, sizeof list, "%s|", err.text);
+            list[strlen(list) - 1] = '\0'; /* the last bar */
+            if (strcmp(list, pieces) == 0) continue;
+            print_error("%s\n  wanted: %s\n  pieces: %s\n", pattern, pieces, list);
+            wrong++;
+            break;
         }
         pretokenizer_scratch_free(scratch);
         pretokenizer_free(splitter);
     }
-    assert_int_equal(patterns, 3);
+    assert_int_equal(wrong, 0);
+    assert_true(patterns >= 3);
     json_decref(document);
 }
 
