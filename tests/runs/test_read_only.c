@@ -104,6 +104,7 @@ TEST_CASE_WITH(nothing_is_written_into_a_store_that_is_only_read, NULL, unmount)
     assert_int_equal(run_create(store, &(struct run_new){.name = "more"}, other, &err), STATUS_IO);
     assert_non_null(strstr(err.text, "the file or its folder is read-only (set ANNEAL_HOME"));
     assert_int_equal(run_delete(store, id, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "/lock: cannot open: Read-only file system (set ANNEAL_HOME"));
     expect_run(store, id);
     store_close(store);
     assert_int_equal(store_open(view, STORE_WRITE, &store, &err),
