@@ -1,9 +1,9 @@
 /* See file.h. */
 #include "core/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <ftw.h>
 #include <libgen.h>
 #include <limits.h>
@@ -226,20 +226,36 @@ enum status file_remove_whole(const char *path, struct err *err)
     return status ? status : file_remove_tree(going, err);
 }
 
+struct tree_size {
+    int64_t bytes, freed;
+};
+
+/* Adds an entry of a folder with all that it holds; one that is gone by now is nothing. glibc's fts would do
+ * it, but crashes where memory has run out, and nftw ends at a folder that is gone. */
+static void add_entry(int folder, const char *name, struct tree_size *size)
+{
+    struct stat st;
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) return;
+    size->bytes += (int64_t)st.st_blocks * 512;
+    if (S_ISDIR(st.st_mode) || st.st_nlink == 1) size->freed += (int64_t)st.st_blocks * 512;
+    if (!S_ISDIR(st.st_mode)) return;
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            add_entry(fd, entry->d_name, size);
+    if (entries)
+        closedir(entries);
+    else if (fd >= 0)
+        close(fd);
+}
+
 int64_t file_tree_bytes(const char *path, int64_t *alone)
 {
-    char *roots[] = {(char *)path, NULL};
-    int64_t bytes = 0, freed = 0;
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-    for (FTSENT *entry; tree && (entry = fts_read(tree));) {
-        if (entry->fts_info == FTS_DP || entry->fts_info == FTS_NS || entry->fts_info == FTS_ERR) continue;
-        int64_t blocks = (int64_t)entry->fts_statp->st_blocks * 512;
-        bytes += blocks;
-        if (entry->fts_info == FTS_D || entry->fts_statp->st_nlink == 1) freed += blocks;
-    }
-    if (tree) fts_close(tree);
-    if (alone) *alone = freed;
-    return bytes;
+    struct tree_size size = {0};
+    add_entry(AT_FDCWD, path, &size);
+    if (alone) *alone = size.freed;
+    return size.bytes;
 }
 
 double file_free_bytes(const char *path)
