@@ -14,6 +14,8 @@ export build=${1:-build}
 shift || true
 export ANNEAL_BINARY="$PWD/$build/anneal"
 export ANNEAL_TEST_LONG=${LONG:-}
+export seconds=$((900 + 60 * ${SOAK:-0})) # a program may take
+[ -z "${LONG:-}" ] || seconds=$((seconds + 4500))
 export LC_ALL=C.UTF-8
 export ANNEAL_CUDA_PLUGIN=none # the same on every machine; the tests in tests/cuda_sim set their own
 export OMP_WAIT_POLICY=passive # tests do many small steps: spinning threads would only block each other
@@ -72,7 +74,7 @@ run_one() {
     [[ $name != kernels/* ]] || isa=${ANNEAL_CPU_ISA:-}
     # separate from other tests and from the user's runs
     env ANNEAL_TEST_DIR="$dir" TMPDIR="$dir" ANNEAL_HOME="$dir/home" ANNEAL_LEDGER="$dir/home" \
-        ANNEAL_CPU_ISA="$isa" CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 10 "${TIMEOUT:-$((${LONG:+4500 +} 900 + 60 * ${SOAK:-0}))}" "$(program_of "$name")" >"$at.log" 2>&1
+        ANNEAL_CPU_ISA="$isa" CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 10 "${TIMEOUT:-$seconds}" "$(program_of "$name")" >"$at.log" 2>&1
     code=$?
     left=$(grep -lzsxF "ANNEAL_TEST_DIR=$dir" /proc/[0-9]*/environ | cut -d/ -f3)
     for pid in $left; do
