@@ -106,6 +106,8 @@ TEST_CASE(every_tensor_has_its_values_in_every_type)
             if (m == 1) {
                 compare(&g, &source, "qwen2", width, "model.layers.1.self_attn.q_proj.bias",
                         "blk.1.attn_q.bias");
+                compare(&g, &source, "qwen2", width, "model.layers.0.self_attn.k_proj.bias",
+                        "blk.0.attn_k.bias");
                 compare(&g, &source, "qwen2", width, "model.layers.0.self_attn.v_proj.bias",
                         "blk.0.attn_v.bias");
             } else if (m == 2) {
