@@ -34,6 +34,7 @@ STAGE_CASE(progress_json_is_one_object_a_line_from_run_to_end, struct stage *s)
     assert_string_equal(stage_text(last, "type"), "end");
     assert_string_equal(stage_text(last, "status"), "finished");
     assert_int_equal(stage_int(last, "step"), 40);
+    stage_expect(s, "select text from events where level <> 'info'", "");
 }
 
 /* With samples, evaluations and checkpoints between the steps, as every run has them; also where rows are
