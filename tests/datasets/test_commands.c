@@ -160,6 +160,13 @@ TEST_CASE(prepared_text_can_be_looked_into)
     assert_int_equal(json_integer_value(json_object_get(made, "tokens")), 39920);
     json_decref(made);
     release(&result);
+    const char *odd = scratch_path("odd.txt");
+    scratch_write(odd, "\x7F\x7F\x7F\\\\\x01", 6);
+    assert_run(RUN("", "data", "prepare", odd, "-t", "bytes", "-o", path), 0, "", "");
+    result = RUN("", "data", "info", path);
+    assert_true(strstr(result.out, " \\x7f\n") && strstr(result.out, " \\x5c\n") &&
+                strstr(result.out, " \\x01\n"));
+    release(&result);
 }
 
 TEST_CASE(shards_can_be_looked_into)
