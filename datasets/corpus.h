@@ -60,7 +60,7 @@ int64_t corpus_vocabulary(const char *train, const char *tokenizer);
 
 /* Opens `word` (like data.train) as validation data of `corpus`. Texts are encoded with the corpus's
  * tokenizer; token files of another tokenizer, or with an id outside the corpus's vocabulary, are an
- * error; where nothing tells that vocabulary, it grows to hold their ids. */
+ * error; a vocabulary of unknown size grows to hold their ids. */
 enum status corpus_open_validation(struct corpus *corpus, const char *word,
                                    const struct text_reading *reading, const char *cache,
                                    const struct progress *progress, struct err *err);

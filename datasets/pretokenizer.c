@@ -50,10 +50,11 @@ static bool is_script(const char *name, size_t n)
 
 /* Oniguruma's \w: in brackets, and elsewhere. */
 #define IN_BRACKETS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-#define WORD        "[" IN_BRACKETS "\\xB2\\xB3\\xB9\\xBC-\\xBE]"
-#define NO_WORD     "[^" IN_BRACKETS "\\xB2\\xB3\\xB9\\xBC-\\xBE]"
+#define ELSEWHERE   IN_BRACKETS "\\xB2\\xB3\\xB9\\xBC-\\xBE"
+#define WORD        "[" ELSEWHERE "]"
+#define NO_WORD     "[^" ELSEWHERE "]"
 
-/* What \LETTER means to Oniguruma, as PCRE2 spells it; NULL: the same. PCRE2's \s and \S include U+180E, its
+/* How PCRE2 spells Oniguruma's \LETTER; NULL: no other way. PCRE2's \s and \S include U+180E, its
  * \w lacks marks and has all numbers. */
 static const char *spell_escape(char letter, bool in_brackets)
 {

@@ -90,12 +90,10 @@ static enum status find_origin(struct training_session *s, const struct run_info
     arena_release(&arena);
     checkpoint_list(s->checkpoints, there, sizeof there);
     if (status) return status;
-    s->anew = recorded.checkpoint_count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED;
-    if (s->anew && *run->parent_id) {
-        s->anew = false;
-        return begin_fork_again(s, run, err);
-    }
-    if (s->anew) return STATUS_OK;
+    bool never = recorded.checkpoint_count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED;
+    if (never && *run->parent_id) return begin_fork_again(s, run, err);
+    s->anew = never;
+    if (never) return STATUS_OK;
     return err_set(
         err, STATUS_NOT_FOUND,
         "run %s: there is no checkpoint left to continue from below %s (start it again with `%s train`)",

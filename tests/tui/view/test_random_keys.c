@@ -16,7 +16,7 @@
 
 static struct {
     uint32_t seed, drawn;
-    char last[40][64]; /* what was done last, for the message of a failure */
+    char last[40][64]; /* the newest actions, which a failure prints */
     uint32_t done;
 } story;
 
@@ -48,7 +48,7 @@ static void fail_at(const struct workbench *workbench, const char *what)
 
 /* ---- what is done ---- */
 
-/* What is written, such as a chart, stays in the folder of the test: no name gets a slash. */
+/* A name gets no slash, so that charts are saved in the folder of the test. */
 static void press(struct workbench *workbench, uint32_t code)
 {
     if (code != '/' || !(workbench->prompted || workbench->typing)) workbench_key(workbench, code);
