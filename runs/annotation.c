@@ -101,10 +101,9 @@ static enum status set_note(struct store *store, const char *id, const char *not
 static enum status set_name(struct store *store, const char *id, const char *name, struct err *err)
 {
     char clean[RUN_NAME_CLEAN_MAX];
-    if (!run_name_clean(name, clean, sizeof clean))
-        return err_set(err, STATUS_USAGE, "a name needs a letter or a digit");
-    enum status status = run_name_check(clean, err);
+    enum status status = run_name_check(name, err);
     if (status) return status;
+    run_name_clean(name, clean, sizeof clean);
     return store_do(store, err, "update runs set name = ?2 where id = ?1", "ss", id, clean);
 }
 

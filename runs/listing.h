@@ -54,7 +54,7 @@ struct listing_request {
 };
 /* Sets them for the runs that were read, whose values it reads where they are new. A problem of the filter is
  * in listing->filter; STATUS_USAGE for a field that does not exist in `sort` and, if `strict`, in `columns`:
- * then nothing has changed. Without a store there are no runs. */
+ * then nothing has changed. */
 enum status listing_set(struct listing *listing, struct store *store, const struct listing_request *request,
                         bool strict, struct err *err);
 

@@ -61,7 +61,10 @@ bool run_name_clean(const char *name, char *buf, size_t size)
 
 enum status run_name_check(const char *name, struct err *err)
 {
-    if (strcmp(name, "latest") != 0) return STATUS_OK;
+    char clean[RUN_NAME_CLEAN_MAX];
+    if (!run_name_clean(name, clean, sizeof clean))
+        return err_set(err, STATUS_USAGE, "--name %s: a name needs a letter or a digit", CLEAN_LINE(name));
+    if (strcmp(clean, "latest") != 0) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
                    "--name latest: in every command this word means the newest run (choose another name)");
 }

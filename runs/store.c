@@ -322,6 +322,14 @@ static enum status open_to_write(struct store *store, struct err *err)
     return status ? status : set_up(store, err);
 }
 
+/* A database in memory, without runs. */
+static enum status open_empty(struct store *store, struct err *err)
+{
+    enum status status = open_file(store, ":memory:", SQLITE_OPEN_READWRITE, NULL, err);
+    if (!status) status = store_exec(store, settings, err);
+    return status ? status : apply_migrations(store, 0, err);
+}
+
 enum status store_path(const char *home, char path[PATH_MAX], struct err *err)
 {
     const char *apart = getenv("ANNEAL_STORE");
@@ -349,10 +357,15 @@ enum status store_open(const char *home, enum store_access access, struct store 
         status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", home);
     else if (!status)
         status = store_path(store->home, store->path, err);
-    bool as_it_is =
-        access == STORE_UNTOUCHED || access == STORE_FOREIGN ||
-        (access == STORE_READ && (file_is_read_only(store->home) || file_is_read_only(store->path)));
-    if (!status && as_it_is)
+    bool as_it_is = access == STORE_UNTOUCHED || access == STORE_FOREIGN ||
+                    ((access == STORE_VIEW || access == STORE_READ) &&
+                     (file_is_read_only(store->home) || file_is_read_only(store->path)));
+    bool there = true;
+    if (!status && (access == STORE_READ || access == STORE_CHANGE))
+        status = file_look(store->path, &there, err);
+    if (!status && !there)
+        status = open_empty(store, err);
+    else if (!status && as_it_is)
         status = set_up_to_read(store, access, err);
     else if (!status)
         status = open_to_write(store, err);

@@ -19,6 +19,10 @@ enum store_access {
     /* The same, but a database that may not be written (an archive, another user's runs) is read as it is:
      * records in the write-ahead log are included, nothing is created or migrated, a database of an older
      * anneal is refused, and calls that would write fail with one sentence. */
+    STORE_VIEW,
+    /* WRITE and VIEW for commands about runs that are there: nothing is created. Without a database the store
+     * is one without runs. */
+    STORE_CHANGE,
     STORE_READ,
     STORE_UNTOUCHED, /* only reads it as it is, and never waits: a failure means that it cannot be read now */
     /* Whatever $ANNEAL_STORE says, the database below `home`, which is not NULL. FOREIGN only reads it as it

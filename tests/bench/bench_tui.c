@@ -317,7 +317,7 @@ static void bench_many(void)
         snprintf(name, sizeof name, "run-%d", r);
         fill_ended(home, name, STEPS, id[r]);
     }
-    must(store_open(home, STORE_READ, &store, &err), &err);
+    must(store_open(home, STORE_VIEW, &store, &err), &err);
     for (int i = 0; i < TIMES; i++) {
         struct series series[RUNS] = {{0}};
         double start = clock_monotonic();

@@ -155,19 +155,37 @@ TEST_CASE_WITH(an_older_version_is_refused_where_it_cannot_be_migrated, NULL, un
     assert_true(store_fixture_number(home, "pragma user_version") == 1);
 }
 
-TEST_CASE_WITH(a_place_without_a_database_says_so, NULL, unmount)
+static void expect_no_runs(const char *place, enum store_access access)
 {
-    open_place("empty");
-    shut();
-    refused(STATUS_NOT_FOUND, "there is no run database, and the folder is read-only");
+    struct err err = {0};
+    struct store *store = NULL;
+    struct run_info run;
+    if (store_open(place, access, &store, &err)) fail_msg("%s", err.text);
+    assert_int_equal(run_find(store, "latest", &run, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "there are no runs yet"));
+    store_close(store);
 }
 
-TEST_CASE(where_it_can_be_written_a_store_to_read_is_made_like_any)
+TEST_CASE_WITH(a_place_without_a_database_has_no_runs_and_gets_none, NULL, unmount)
+{
+    struct store *store = NULL;
+    char place[PATH_MAX + 8];
+    open_place("empty");
+    snprintf(place, sizeof place, "%s/mistyped", home);
+    expect_no_runs(place, STORE_READ);
+    expect_no_runs(place, STORE_CHANGE);
+    assert_false(file_exists(place));
+    shut();
+    expect_no_runs(view, STORE_READ);
+    assert_int_equal(store_open(view, STORE_VIEW, &store, NULL), STATUS_NOT_FOUND);
+}
+
+TEST_CASE(where_it_can_be_written_a_store_to_view_is_made_like_any)
 {
     struct err err = {0};
     struct store *store = NULL;
     open_place("fresh");
-    assert_int_equal(store_open(home, STORE_READ, &store, &err), STATUS_OK);
+    assert_int_equal(store_open(home, STORE_VIEW, &store, &err), STATUS_OK);
     store_close(store);
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
 }

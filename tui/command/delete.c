@@ -69,7 +69,7 @@ static enum status run_deletion(const void *options, const struct words *words, 
     size_t count = (size_t)words->count;
     if (!o->yes && !isatty(STDIN_FILENO))
         return err_set(err, STATUS_USAGE, "needs --yes where no terminal can ask");
-    enum status status = store_open(NULL, STORE_WRITE, &store, err);
+    enum status status = store_open(NULL, STORE_CHANGE, &store, err);
     if (!status) status = run_find_all(store, words->words, count, &arena, &runs, err);
     if (!status) status = check_ended(store, runs, count, err);
     if (!status) status = warn_of_dependents(store, runs, count, &arena, err);

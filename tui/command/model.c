@@ -347,7 +347,7 @@ static enum status check_no_run(const char *name, struct err *err)
 {
     struct store *store = NULL;
     struct run_info run;
-    enum status status = store_open(NULL, STORE_WRITE, &store, err);
+    enum status status = store_open(NULL, STORE_READ, &store, err);
     if (status) return status;
     status = run_find(store, name, &run, NULL);
     store_close(store);

@@ -91,7 +91,7 @@ static enum status run_order(const void *options, const struct words *words, str
     int64_t id;
     int verb;
     enum status status = parse_order(words, &verb, &argument, err);
-    if (!status) status = store_open(NULL, STORE_WRITE, &store, err);
+    if (!status) status = store_open(NULL, STORE_CHANGE, &store, err);
     if (!status) status = run_find(store, words->words[0], &run, err);
     if (!status) status = order_issue(store, run.id, (enum order_verb)verb, argument, "cli", &id, err);
     if (!status && wait) status = wait_for_answer(store, run.id, id, err);

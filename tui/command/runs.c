@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/listing.h"
 #include "tui/command/command.h"
@@ -133,13 +132,8 @@ static enum status run(const void *options, const struct words *words, struct er
     struct store *store = NULL;
     struct listing listing = {.more_names = config_keys,
                               .more_count = sizeof config_keys / sizeof *config_keys};
-    char home[PATH_MAX], database[PATH_MAX];
     (void)words;
-    enum status status = file_anneal_home(home, sizeof home, err);
-    if (!status) status = store_path(NULL, database, err);
-    bool there = false;
-    if (!status) status = file_look(database, &there, err);
-    if (there) status = store_open(NULL, STORE_READ, &store, err); /* a list need not create one */
+    enum status status = store_open(NULL, STORE_READ, &store, err);
     if (!status) status = read_listing(&listing, store, o, err);
     if (!status && o->json)
         status = print_json(&listing, err);
@@ -148,7 +142,8 @@ static enum status run(const void *options, const struct words *words, struct er
     else if (!status && listing.count > listing.hidden)
         fputs("no run fits the filter\n", stderr);
     else if (!status && !listing.count)
-        fprintf(stderr, "there are no runs yet in %s (start one with `%s train`)\n", home, TEXT_PROGRAM);
+        fprintf(stderr, "there are no runs yet in %s (start one with `%s train`)\n", store_home(store),
+                TEXT_PROGRAM);
     if (!status && listing.hidden)
         fprintf(stderr, "not listed: %zu archived (%s runs --filter tag=archived)\n", listing.hidden,
                 TEXT_PROGRAM);

@@ -52,7 +52,7 @@ static enum status run_tag(const void *options, const struct words *words, struc
     else if (o->note && strlen(o->note) >= RUN_NOTE_MAX)
         status = err_set(err, STATUS_USAGE, "--note: %zu bytes are too many (a note has at most %d)",
                          strlen(o->note), RUN_NOTE_MAX - 1);
-    if (!status) status = store_open(NULL, STORE_WRITE, &store, err);
+    if (!status) status = store_open(NULL, STORE_CHANGE, &store, err);
     if (!status) status = run_find_all(store, names, count, &arena, &runs, err);
     for (size_t i = 0; !status && i < count; i++) names[i] = runs[i].id;
     annotation.tag_count = tag_count;

@@ -65,7 +65,7 @@ enum status workbench_open(const struct workbench_options *options, struct workb
     workbench->recolour = true;
     workbench->now = clock_wall();
     workbench->second = (int64_t)workbench->now;
-    enum status status = store_open(options->home, STORE_READ, &workbench->store, err);
+    enum status status = store_open(options->home, STORE_VIEW, &workbench->store, err);
     keymap_init(&workbench->keymap);
     if (!status) settings_open(&workbench->settings, store_home(workbench->store));
     if (!status) store_hurry(workbench->store, true);
