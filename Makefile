@@ -361,7 +361,8 @@ planted: $(SIM_TESTS) $(MAIN) $(MPI_PLUGIN)
 # Small bugs at N places of FILES (default: the changed files), drawn with SEED: which do the tests find?
 mutate: test-deps
 	$(call install_packages,clang libomp-dev python3 util-linux)
-	@SOURCES='$(filter-out core/base/preload/%,$(SRC)) $(KERNEL_SRC) $(MPI_SOURCES) tui/main.c' BUILD=$(BUILD) \
+	@SOURCES='$(filter-out core/base/preload/%,$(SRC)) $(KERNEL_SRC) $(MPI_SOURCES) tui/main.c $(CUDA_SRC) $(wildcard kernels/*.cuh kernels/device/*.cuh)' \
+	  BUILD=$(BUILD) CUDA_FLAGS='-x c++ $(filter-out -MMD -MP -Werror,$(SIM_CXXFLAGS))' \
 	  FLAGS='$(filter-out -MMD -MP,$(BASE_CFLAGS)) $(if $(MPICC),$(addprefix -idirafter ,$(shell $(MPICC) --showme:incdirs)))' BUILDER='$(MAKE_COMMAND) CC=$(CC) CUDA=0 MPI=$(MPI)' \
 	  python3 tests/mutate/mutate.py $(FILES)
 

@@ -9,8 +9,8 @@ program reaches and which would make a difference there (mutant.h). Then each bu
 fastest and nearest first, until one fails twice or does not end. Tests run in a process namespace of their own in which
 all but TREE is read-only, because a bug may signal or remove what is not its own.
 
-The environment comes from the Makefile: SOURCES (files that may be changed), FLAGS (of the compiler), BUILD (folder),
-BUILDER (a make command). The user may set N bugs drawn with SEED; BUGS (numbers of those to try, the others are only
+The environment comes from the Makefile: SOURCES (files that may be changed), FLAGS (of the compiler), CUDA_FLAGS (of the one
+that compiles CUDA sources for the simulator), BUILD (folder), BUILDER (a make command). The user may set N bugs drawn with SEED; BUGS (numbers of those to try, the others are only
 planted); ONLY (words of which a test's name has one), SLOWEST (seconds that a test may take without a bug); JOBS tests
 at a time; up to BUDGET seconds of tests a bug, of which each may take ten times as long as usual and PATIENCE seconds;
 and no bug is begun after MINUTES.
@@ -22,18 +22,20 @@ import glob
 import itertools
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from places import WITHOUT_CACHE, find_places, plant  # noqa: E402
+from places import CUDA, WITHOUT_CACHE, find_places, plant  # noqa: E402
 
 TREE = os.environ.get("TREE", "build-mutate")
 BUILD = os.environ.get("BUILD", "build")
-FLAGS = os.environ["FLAGS"].split()
+SOURCES = os.environ["SOURCES"].split()
 JOBS = int(os.environ.get("JOBS") or os.cpu_count())
 BUDGET = float(os.environ.get("BUDGET") or 300)
 PATIENCE = float(os.environ.get("PATIENCE") or 20)
@@ -60,15 +62,20 @@ def log(text):
 
 def chosen_files(words):
     """The sources named by `words`, or those that were changed."""
-    sources = os.environ["SOURCES"].split()
     if not words:
         words = output("git", "diff", "--name-only", "origin/main...HEAD") or output("git", "diff", "--name-only", "HEAD~1")
     folders = tuple(word.rstrip("/") + "/" for word in words)
-    return [file for file in sources if "." in words or file in words or file.startswith(folders)]
+    return [file for file in SOURCES if "." in words or file in words or file.startswith(folders)]
 
 
 def area(path):
-    return path.split("/")[0]
+    return "cuda" if path.endswith(CUDA) else path.split("/")[0]
+
+
+def clang(file, *more):
+    """A command that reads a file of this kind."""
+    flags = os.environ["CUDA_FLAGS" if file.endswith(CUDA) else "FLAGS"].split()
+    return ["clang", *more, *flags, "-w", "-Wno-unknown-warning-option", "-fsyntax-only"]
 
 
 def choose(files, count, rng):
@@ -100,17 +107,34 @@ def choose(files, count, rng):
 
 def places_of(file):
     try:
-        return find_places(file, [flag for flag in FLAGS if flag != "-fopenmp"])
+        return find_places(file, [word for word in clang(file) if word != "-fopenmp"])
     except ValueError as error:
         log(f"left out: {error}")
         return []
 
 
+def includers(header):
+    """The CUDA sources that include it, themselves or through others."""
+    included, found = {}, {header}
+    for path in SOURCES:
+        if path.endswith(CUDA):
+            with open(path, encoding="utf-8") as file:
+                included[path] = set(re.findall(r'^#include "([^"]+)"', file.read(), re.M))
+    while more := {path for path in included if included[path] & found} - found:
+        found |= more
+    return [path for path in found if path.endswith(".cu")]
+
+
 def compiles(text, file):
-    """Whether clang takes the changed text, from the folder of the original."""
-    command = ["clang", *FLAGS, "-w", "-Wno-unknown-warning-option", f"-I{HERE}", "-I" + os.path.dirname(file),
-               "-fsyntax-only", "-x", "c", "-"]
-    return subprocess.run(command, input=text, capture_output=True, check=False, env=WITHOUT_CACHE).returncode == 0
+    """Whether clang takes the changed text; of a header, each source that includes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.dirname(f"{folder}/{file}"))
+        with open(f"{folder}/{file}", "wb") as changed:
+            changed.write(text)
+        command = clang(file, f"-I{folder}", f"-I{HERE}", "-I" + os.path.dirname(file))
+        sources = includers(file) if file.endswith(".cuh") else [f"{folder}/{file}"]
+        return all(subprocess.run([*command, source], capture_output=True, check=False, env=WITHOUT_CACHE).returncode == 0
+                   for source in sources)
 
 
 def planted_text(file, places):
@@ -212,7 +236,7 @@ def run_test(name, limit, **variables):
     """(whether it passed, seconds)"""
     environment = {**os.environ, **variables, "TIMEOUT": str(int(limit)), "JOBS": "1",
                    "TMPDIR": os.path.abspath(f"{TREE}/scratch")}
-    for key in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "BUILD", "FLAGS", "ANNEAL_TEST_DIR"):
+    for key in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "BUILD", "FLAGS", "CUDA_FLAGS", "ANNEAL_TEST_DIR"):
         environment.pop(key, None)
     start = time.monotonic()
     command = [*NAMESPACE, os.path.abspath(TREE), "tests/run.sh", BUILD, f"tests/{name}$"]

@@ -1,4 +1,4 @@
-"""Finds the places of a C file at which a small bug can be planted, in clang's syntax tree.
+"""Finds the places of a C or CUDA file at which a small bug can be planted, in clang's syntax tree.
 
 A place is a span of the text, and the text that replaces it: the original behind the switch of mutant.h. Left out are
 constants (array sizes, case labels, initialisers of static variables), text that a macro expands to, and the heads
@@ -11,10 +11,13 @@ import re
 import subprocess
 
 NUMBER = "\0"
+CUDA = (".cu", ".cuh")
 WITHOUT_CACHE = {**os.environ, "CCACHE_DISABLE": "1"}  # ccache would read the tree of preprocessed text
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 SKIPPED = {"ConstantExpr", "UnaryExprOrTypeTraitExpr", "OffsetOfExpr", "StaticAssertDecl", "EnumDecl", "RecordDecl",
            "TypedefDecl", "GenericSelectionExpr", "GCCAsmStmt", "DesignatedInitExpr"}
+INDEXING = ("+", "-", "*", "/", "%", "&", "^", "<<", ">>")
+FUNCTIONS = ("FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXDestructorDecl", "CXXConversionDecl")
 # The children of a statement that are statements, too.
 BODIES = {"CompoundStmt": slice(None), "IfStmt": slice(1, None), "ForStmt": slice(4, None), "DoStmt": slice(0, 1),
           "WhileStmt": slice(-1, None), "SwitchStmt": slice(-1, None), "CaseStmt": slice(-1, None),
@@ -45,14 +48,14 @@ def short(text):
     return text if len(text) <= 70 else text[:67] + "..."
 
 
-def functions(path, flags):
+def functions(path, clang):
     """The functions of a file, as clang prints their trees. Reading those of all headers would take most of the time,
     so the text is cut into declarations first. A location names its file only where that changes: here all do."""
-    command = ["clang", *flags, "-w", "-Wno-unknown-warning-option", "-fsyntax-only", "-Xclang", "-ast-dump=json", path]
+    command = [*clang, "-Xclang", "-ast-dump=json", path]
     done = subprocess.run(command, capture_output=True, check=False, env=WITHOUT_CACHE)
     if done.returncode:
         raise ValueError(f"clang cannot read {path}: " + done.stderr.decode(errors="replace")[:300])
-    names = re.compile(rb'("includedFrom": \{\s*)?"file": "([^"]*)"')
+    names = re.compile(rb'"file": "([^"]*)"')
     last, found = {"file": None}, []
 
     def complete(node):
@@ -61,25 +64,39 @@ def functions(path, flags):
         return node
 
     for piece in done.stdout[done.stdout.index(b'"inner": [') + 10:].split(b"\n    },\n"):
-        files = [match for match in names.finditer(piece) if not match.group(1)]
-        own = files[0].group(2).decode() if files and files[0].start() < piece.find(b'"range"') else last["file"]
-        if own == path and b'"kind": "FunctionDecl"' in piece and b'"kind": "CompoundStmt"' in piece:
+        files = [match for match in names.finditer(piece)
+                 if not piece.endswith(b"includedFrom", 0, piece.rfind(b'"', 0, match.start()))]
+        own = files[0].group(1).decode() if files and files[0].start() < piece.find(b'"range"') else last["file"]
+        if own == path and b'"kind": "CompoundStmt"' in piece:
             last["file"] = own
             end = piece.rfind(b"\n    }\n") if piece.rstrip().endswith(b"]\n}") else -1
-            found.append(json.loads(piece[:end] + b"}" if end > 0 else piece + b"}", object_hook=complete))
+            found += bodies(json.loads(piece[:end] + b"}" if end > 0 else piece + b"}", object_hook=complete))
         elif files:
-            last["file"] = files[-1].group(2).decode()
+            last["file"] = files[-1].group(1).decode()
     return found
+
+
+def bodies(node):
+    """The functions with a body in a declaration; of a template its text, not what it became with each type."""
+    kind, inner = node.get("kind", ""), node.get("inner", [])
+    if kind in FUNCTIONS:
+        return [node] if any(child.get("kind") == "CompoundStmt" for child in inner) else []
+    if kind in ("FunctionTemplateDecl", "ClassTemplateDecl"):
+        inner = [child for child in inner if child.get("kind") in (*FUNCTIONS, "CXXRecordDecl")][:1]
+    elif kind not in ("NamespaceDecl", "LinkageSpecDecl", "CXXRecordDecl"):
+        return []
+    return [function for child in inner for function in bodies(child)]
 
 
 class Finder:
     """One file's places, in the order of its text."""
 
-    def __init__(self, path, flags):
+    def __init__(self, path, clang):
         self.path, self.places, self.clamps = path, [], set()
+        self.cuda = path.endswith(CUDA)
         with open(path, "rb") as file:
             self.bytes = file.read()  # clang counts bytes
-        for node in functions(path, flags):
+        for node in functions(path, clang):
             if HINTS.search(node["name"]):
                 continue
             for inner in node["inner"]:
@@ -142,6 +159,10 @@ class Finder:
         if kind is None or kind in SKIPPED or (kind == "VarDecl" and node.get("storageClass") == "static"):
             return
         inner = node.get("inner", [])
+        if node.get("isConstexpr"):  # the compiler chooses
+            for child in inner[1:] if kind == "IfStmt" else []:
+                self.walk(child, True)
+            return
         pragma = statement and self.after_pragma(node)
         if kind == "CallExpr":
             self.call(node, inner, statement and not pragma)
@@ -222,6 +243,8 @@ class Finder:
         elif opcode == "-" and arithmetic(node) and arithmetic(inner[0]):
             changed = f"({right}) - ({left})"
             self.pick("swapped order", node, changed, self.differs(node, changed))
+        elif self.cuda and opcode in INDEXING:
+            self.pick("lost operand", node, left, self.differs(node, left))
 
     def differs(self, node, changed):
         return f"({self.text(node)}) != ({changed})" if self.pure(node) else "1"
@@ -294,8 +317,9 @@ class Finder:
             self.pick("ignored key", member, default, f"({self.text(member)}) != ({default})" if scalar else "1")
 
 
-def find_places(path, flags):
-    return Finder(path, flags).places
+def find_places(path, clang):
+    """`clang`: the command that checks the file, without its name."""
+    return Finder(path, clang).places
 
 
 def plant(text, places):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# make mutate on a tree of one file: of its bugs those are found that its test can notice, and the others are named.
+# make mutate on a tree of a few files: of their bugs those are found that the test can notice, and the others are named.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-for tool in clang python3 unshare git; do
+for tool in clang g++ python3 unshare git; do
     command -v $tool >/dev/null || { echo "[  SKIPPED ] mutate ($tool is not installed)" && exit 0; }
 done
 tree=$(mktemp -d) || exit 1
@@ -55,33 +55,50 @@ int most(int a, int b)
     return b;
 }
 C
+# CUDA's sources are C++ here. A template is one text, whatever it becomes, and the compiler chooses what is constexpr.
+cat >src/picked.cuh <<'C'
+template <bool TWICE, typename T> static T picked(const T *row, int i, int n)
+{
+    if constexpr (TWICE) i *= 2;
+    if (i >= n) return 0;
+    return row[i % n];
+}
+C
+cat >src/kernel.cu <<'C'
+#include "src/picked.cuh"
+
+extern "C" int pick(const int *row, int i, int n) { return picked<true>(row, i, n) * n; }
+C
 cat >tests/small/test_small.c <<'C'
 #include <stdio.h>
 struct config { int steps; };
 int less(int, int), unnoticed(int), before(int), checked(int), both(int, int), order(int, int), synced(void), equal(int), endless(int), most(int, int);
 int steps(struct config *);
 void put(char *, const char *);
+int pick(const int *, int, int);
 int main(void)
 {
     char text[10] = "";
+    const int row[] = {3, 4, 5, 6};
     struct config config = {11};
     put(text, "x");
     int ok = !less(2, 2) && unnoticed(101) && before(1) == 2 && checked(7) == 1 && checked(6) == 2 && !both(1, 0) && order(4, 2) == 20 &&
              steps(&config) == 11 && synced() && text[0] == 'x' && equal(2) == 0 && endless(3) == 0 &&
-             most(3, 2) == 3;
+             most(3, 2) == 3 && pick(row, 1, 4) == 20 && pick(row, 2, 4) == 0;
     puts(ok ? "[       OK ] small" : "[  FAILED  ] small: 1 test(s)");
     return !ok;
 }
 C
 cat >Makefile <<'M'
 tests: build/tests/small/test_small
-build/tests/small/test_small: tests/small/test_small.c src/small.c
+build/tests/small/test_small: tests/small/test_small.c src/small.c src/kernel.cu
 	@mkdir -p $(@D)
-	gcc $(CPPFLAGS) -I. -o $@ $^
+	g++ $(CPPFLAGS) -I. -c -o build/kernel.o -x c++ src/kernel.cu
+	gcc $(CPPFLAGS) -I. -o $@ tests/small/test_small.c src/small.c build/kernel.o
 M
 git init -q && git add . || exit 1
-FLAGS='-std=c17 -D_GNU_SOURCE -I.' SOURCES=src/small.c BUILD=build BUILDER=make TREE=build-mutate N=100 JOBS=1 PATIENCE=10 \
-    python3 "$here/mutate.py" src/small.c >out 2>&1
+FLAGS='-std=c17 -D_GNU_SOURCE -I.' CUDA_FLAGS='-x c++ -std=c++20 -I.' SOURCES='src/small.c src/kernel.cu src/picked.cuh' BUILD=build \
+    BUILDER=make TREE=build-mutate N=100 JOBS=1 PATIENCE=10 python3 "$here/mutate.py" src >out 2>&1
 status=$?
 if grep -q 'needs a process namespace' out; then
     echo "[  SKIPPED ] mutate (no process namespace here)"
@@ -110,6 +127,10 @@ expect '^found .*:39: dropped check: if \(a > b\)'
 expect '^\| src \| [0-9]+ \| [0-9]+ \| 3 \| [0-9]+ \|'
 expect '^found .*:26: dropped check: if \(!--n\)  ->  no check'
 expect 'did not end'
+expect '^found .*kernel.cu:3: lost operand: picked<true>\(row, i, n\) \* n  ->  picked<true>\(row, i, n\)$'
+expect '^found .*picked.cuh:4: (comparison: i >= n  ->  i > n|dropped check: if \(i >= n\))'
+expect '^survived .*picked.cuh:5: lost operand: i % n  ->  i$'
+grep -Eq 'picked.cuh:3:' out && bad=1
 grep -q MUTANT src/small.c && bad=1
 if [ $bad = 0 ]; then
     echo "[       OK ] mutate"
