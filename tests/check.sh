@@ -129,6 +129,11 @@ operation_cases() {
         done
 }
 
+# A planted bug whose text is rewritten would be left out.
+planted_texts() {
+    TEXT_ONLY=1 tests/cuda_sim/plant.sh build | sed -nE 's/^\| ([0-9]+) \| `(.*)` \| its text is no longer there.*/\2: the old lines of bug \1 in tests\/cuda_sim\/bugs.list are not there exactly once/p'
+}
+
 # ---- layout ----
 file_openings() {
     local file
@@ -319,6 +324,7 @@ only=$(IFS='|'; echo "$*")
 check 'include arrows' include_arrows
 check 'one file asks CUDA for memory' device_memory
 check 'every operation has a case on both devices' operation_cases
+check 'planted bugs find their lines' planted_texts
 check 'every file says what it is for' file_openings
 check 'include guards' header_guards
 check 'no file over 600 lines' file_lengths

@@ -2,6 +2,7 @@
 # Plants the bugs of bugs.list, one at a time, and prints for each which test finds it: `make planted`, or
 # `make planted BUGS="3 17"` for some of them. The sources stay as they are. The environment comes from the Makefile:
 # COMPILE and RACES (a compiler with its flags, and more of them for kernels), LINK and LIBRARIES, SIM_OBJ, PLUGIN_BASE, OTHER.
+# TEXT_ONLY=1 only looks whether the lines that the bugs replace are there.
 #
 # A test is that of tests/cuda_sim with this name; "ops:NAME" is the fuzz of one operation in test_ops, "ops/PATTERN" are those of
 # its tests that match. Each gets LIMIT seconds, and counts as having found a bug when it fails or does not end. A bug that its
@@ -93,6 +94,7 @@ for number in "$@" "${all[@]}"; do
         printf '| %s | `%s` | its text is no longer there | |\n' "$number" "$file" && gone=$((gone + 1))
         continue
     fi
+    [ -z "${TEXT_ONLY-}" ] || continue
     by=''
     if ! bug_compile; then
         by='the compiler'
