@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
             tile_columns<D, STEP / 16>(dv, weights, gradients + at);
             tile_columns<D, STEP / 16>(dk, score_gradients, queries + at);
             group_commit();
-            group_wait<0>(dv[0], dk[0]);
+            group_wait<0>(dv[0], weights, dk[0], score_gradients);
         }
         of_queries.release(q.n);
         of_gradients.release(q.n);
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
             group_fence(dq[0], score_gradients);
             tile_columns<D, STEP / 16>(dq, score_gradients, keys + at);
             group_commit();
-            group_wait<0>(dq[0]);
+            group_wait<0>(dq[0], score_gradients);
         }
         of_keys.release(n);
         of_values.release(n);

@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         group_wait<1>(s[0]);
         of_keys.release(n);
         softmax(n);
-        group_wait<0>(sum[0]);
+        group_wait<0>(sum[0], weights);
         of_values.release(n - 1);
 #pragma unroll
         for (int d = 0; d < D / 8; d++)
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         tile_round(weights, s);
     }
     sum_begin(tiles - 1);
-    group_wait<0>(sum[0]);
+    group_wait<0>(sum[0], weights);
 
 #pragma unroll
     for (int i = 0; i < 2; i++) {

@@ -158,7 +158,8 @@ __device__ static inline void group_commit(PTX_CALLER)
     PTX("wgmma.commit_group.sync.aligned;", OUT(), IN());
 }
 
-/* Waits until at most PENDING of the latest groups are unfinished; names the sums of all others. */
+/* Waits until at most PENDING of the latest groups are unfinished; names the registers of all others, the
+ * left operands too: until then nothing may be written to theirs. */
 template <int PENDING, typename A> __device__ static inline void group_wait(A &a, PTX_CALLER)
 {
     PTX("wgmma.wait_group.sync.aligned %0;", OUT(), IN(CONSTANT(PENDING)));
@@ -170,6 +171,13 @@ __device__ static inline void group_wait(A &a, B &b, PTX_CALLER)
 {
     PTX("wgmma.wait_group.sync.aligned %0;", OUT(), IN(CONSTANT(PENDING)));
     hold(a), hold(b);
+}
+
+template <int PENDING, typename A, typename B, typename C, typename D>
+__device__ static inline void group_wait(A &a, B &b, C &c, D &d, PTX_CALLER)
+{
+    PTX("wgmma.wait_group.sync.aligned %0;", OUT(), IN(CONSTANT(PENDING)));
+    hold(a), hold(b), hold(c), hold(d);
 }
 
 #define SUMS_1(d, n)  ADD_FLOAT(d[n][0]), ADD_FLOAT(d[n][1]), ADD_FLOAT(d[n][2]), ADD_FLOAT(d[n][3])
