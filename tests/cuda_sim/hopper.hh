@@ -101,7 +101,7 @@ struct block {
     std::vector<shape> group[WARPS_MAX / GROUP];
     size_t begun[WARPS_MAX];
     long groups[WARPS_MAX]; /* closed ones */
-    /* registers named by the last fence; and since then; sums that a wait ended */
+    /* registers named by the last fence; and since then; those of the products that a wait ended */
     std::vector<saved> fenced[sim::THREADS_MAX], named[sim::THREADS_MAX], ended[sim::THREADS_MAX];
     int registers[WARPS_MAX], registers_free; /* of a thread; of a warp's threads */
 };
@@ -137,7 +137,7 @@ struct group_product {
 };
 /* Names a register for the next fence, or for the wait before. */
 void group_name(uint32_t *at);
-/* Fails unless all sums have been named that the thread's last wait ended. */
+/* Fails unless the registers of all products have been named that the thread's last wait ended. */
 void group_named();
 void group_fence(const char *file, int line);
 void group_product_begin(const group_product &product, const char *file, int line);

@@ -209,6 +209,9 @@ void finish_groups(void *const operands[WARP], int thread)
                 next->d_before[lane].assign(d, d + sums);
             else
                 now->ended[thread + lane].push_back(s);
+            if (p.of.from_registers)
+                now->ended[thread + lane].push_back(
+                    {(uint32_t *)p.a[lane], {p.a_before[lane], p.a_before[lane] + 4}, 0});
             poison(d, sums);
         }
     }
@@ -222,11 +225,13 @@ namespace sim {
 void group_name(uint32_t *at)
 {
     block *b = state();
+    bool ended = false;
     for (saved &s : b->ended[acting()])
         if (s.named < s.words.size() && at == s.at + s.named) {
             memcpy(at, &s.words[s.named++], sizeof *at);
-            return;
+            ended = true;
         }
+    if (ended) return;
     std::vector<saved> *named = &b->named[acting()];
     if (named->empty() || at != named->back().at + named->back().words.size()) named->push_back({at, {}, 0});
     uint32_t word;
@@ -238,7 +243,8 @@ void group_named()
 {
     if (now == NULL) return;
     for (const saved &s : now->ended[acting()])
-        if (s.named < s.words.size()) fail("group_wait does not name the sum of a product that it ends");
+        if (s.named < s.words.size())
+            fail("group_wait does not name all registers of a product that it ends");
     now->ended[acting()].clear();
 }
 

@@ -104,7 +104,10 @@ static void hopper(float *out, CUtensorMap x, enum planted_hopper bug)
         group_commit();
         if (bug == HOPPER_RELEASED_EARLY && lane == 0) barrier_arrive(barriers + 2);
         if (bug == HOPPER_LEFT_CHANGED) w[3][3] ^= 1;
-        group_wait<0>(sum);
+        if (bug == HOPPER_LEFT_UNNAMED)
+            group_wait<0>(sum);
+        else
+            group_wait<0>(sum, w);
         if (bug == HOPPER_ONE_RELEASES) {
             for (int i = 0; i < 4 && threadIdx.x == 0; i++) barrier_arrive(barriers + 2);
             continue;
