@@ -28,7 +28,7 @@ endif
 PACKAGES := gcc libc6-dev binutils libncurses-dev libedit-dev libsqlite3-dev libcsv-dev \
             libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev libopenmpi-dev \
             openmpi-bin bible-kjv
-TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev libopenblas-dev
+TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev libopenblas-dev jq
 HEADERS := curses.h histedit.h sqlite3.h csv.h jansson.h pcre2.h utf8proc.h xxhash.h zlib.h zstd.h
 TEST_HEADERS := cmocka.h vterm.h openblas_config.h
 
