@@ -57,18 +57,26 @@ static bool is_length(const struct record_file *file, size_t at)
            masked_crc(file, bytes_at(file, at), 8) == (uint32_t)little_endian(bytes_at(file, at + 8), 4);
 }
 
+/* TensorBoard makes a file before it writes to it, and its program may have been killed then. */
+static bool is_begun(const struct record_file *file)
+{
+    const char *slash = strrchr(file->path, '/');
+    return file->map.size < LENGTH_BYTES &&
+           strncmp(slash ? slash + 1 : file->path, "events.out.tfevents.", 20) == 0;
+}
+
 enum status record_file_open(struct record_file *out, const char *path, struct err *err)
 {
     *out = (struct record_file){.path = path};
     enum status status = file_map_open(path, &out->map, err);
-    if (status || !out->map.size) return status;
+    if (status) return status;
     prepare_crc(out, CRC32C);
     if (out->map.size >= sizeof wandb_header &&
         memcmp(out->map.data, wandb_header, sizeof wandb_header) == 0) {
         prepare_crc(out, CRC32);
         out->form = RECORDS_WANDB;
         out->at = sizeof wandb_header;
-    } else if (is_length(out, 0)) {
+    } else if (is_begun(out) || is_length(out, 0)) {
         out->form = RECORDS_TENSORBOARD;
     }
     return STATUS_OK;

@@ -237,6 +237,29 @@ TEST_CASE(a_log_that_ends_anywhere_is_read_up_to_there)
     }
 }
 
+/* A program that was killed before it wrote leaves a file without content. */
+TEST_CASE(event_files_without_a_record_are_passed_over)
+{
+    char home[PATH_MAX], path[3][PATH_MAX + 40];
+    store_fixture_home("begun", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct log log = read_log(logs[0]);
+    const size_t sizes[] = {0, log.size, 11};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path[i], sizeof path[i], "%s/events.out.tfevents.%d", home, i);
+        FILE *file = fopen(path[i], "w");
+        assert_true(file && fwrite(log.bytes, 1, sizes[i], file) == sizes[i] && fclose(file) == 0);
+    }
+    struct import_outcome made = import_one(store, home);
+    assert_int_equal(made.steps, 12);
+    assert_non_null(strstr(made.remark, "ends within a record"));
+    struct err err = {0};
+    assert_int_equal(import_files(store, (const char *[]){path[0]}, 1, NULL, &made, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "neither steps nor evaluations"));
+    free(log.bytes);
+    store_close(store);
+}
+
 TEST_CASE(a_changed_bit_is_noticed)
 {
     for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
