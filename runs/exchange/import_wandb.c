@@ -1,6 +1,7 @@
 /* wandb's offline runs, see import.h: records (record_file.h) of the protobuf message Record of wandb, of
  * which the history, the configuration, the summary, and name, notes and tags of the run are read. The field
  * numbers are those of wandb_internal.proto of wandb 0.31. */
+#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -99,10 +100,33 @@ static void add_key(char key[KEY_MAX], const char *part)
     key[n] = '\0';
 }
 
+/* Python also writes NaN, Infinity and integers of any length, which are no JSON or too large for its reader:
+ * they become strings. */
+static json_t *load_odd_numbers(struct protobuf json)
+{
+    const char *at = (const char *)json.at, *end = (const char *)json.end;
+    char *text = NULL;
+    size_t size, n;
+    bool string = false;
+    FILE *out = open_memstream(&text, &size);
+    for (; out && at < end; at += n) {
+        for (n = 0; !string && at + n < end && (isalnum((unsigned char)at[n]) || memchr("+-.", at[n], 3));)
+            n++;
+        bool odd = n && (memchr(at, 'N', n) || memchr(at, 'I', n) || (n > 18 && !memchr(at, '.', n)));
+        if (*at == '"') string = !string;
+        if (!n) n = string && *at == '\\' && at + 1 < end ? 2 : 1;
+        fprintf(out, odd ? "\"%.*s\"" : "%.*s", (int)n, at);
+    }
+    json_t *value = text_stream_end(out, &text) ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    free(text);
+    return value;
+}
+
 static enum status store_setting(struct wandb *w, const char *key, const json_t *value)
 {
-    char clean[VALUE_MAX], *dumped = NULL;
+    char clean[VALUE_MAX], number[40], *dumped = NULL;
     const char *text = json_string_value(value);
+    if (json_is_real(value)) text = text_format_double(json_real_value(value), number, sizeof number);
     if (!text) text = dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     clean_line(clean, sizeof clean, text ? text : "");
     free(dumped);
@@ -137,6 +161,7 @@ static enum status read_config(struct wandb *w, struct protobuf config)
         char key[KEY_MAX] = "wandb";
         json_t *value = json_loadb((const char *)item.json.at, (size_t)(item.json.end - item.json.at),
                                    JSON_DECODE_ANY, NULL);
+        if (!value) value = load_odd_numbers(item.json);
         add_key(key, item.key);
         if (value) status = store_settings(w, key, value, 0);
         json_decref(value);

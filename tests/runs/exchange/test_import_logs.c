@@ -111,6 +111,11 @@ TEST_CASE(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary)
     assert_non_null(strstr(params, ",wandb.layers,\"[1,2]\"\r\n"));
     assert_non_null(strstr(params, ",wandb.text,two lines\r\n"));
     assert_non_null(strstr(params, ",wandb.long,xxxx"));
+    assert_non_null(strstr(params, ",wandb.third,0.3333333333333333\r\n"));
+    assert_non_null(strstr(params, ",wandb.odd.clip,Infinity\r\n")); /* Python's, but no JSON */
+    assert_non_null(strstr(params, ",wandb.odd.seed,1000000000000000000000000000000\r\n"));
+    assert_non_null(strstr(params, ",wandb.odd.text,\"Infinity \\ \"\"x\"\"\"\r\n"));
+    assert_non_null(strstr(params, ",wandb.odd.list,\"[\"\"-Infinity\"\",1]\"\r\n"));
     assert_null(strstr(params, "_wandb"));
     assert_non_null(strstr(steps, ",inf,0.025,"));
     assert_non_null(strstr(steps, ",nan,0.03125,"));
