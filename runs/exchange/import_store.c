@@ -255,10 +255,34 @@ static enum status copy_run(struct transfer *t, const struct run_info *info, con
     return status;
 }
 
+/* Finds the run here, if it was imported before: by its id or, where another run has that, by the one with
+ * -2, -3, ... that was made from it. */
+static enum status find_here(struct transfer *t, const struct run_info *info, struct imported_run *run)
+{
+    struct run_info other;
+    char id[RUN_ID_MAX];
+    sqlite3_stmt *select;
+    bool row;
+    enum status status =
+        store_query(t->to, &select, t->err,
+                    "select id from runs where id >= ?1 and id < ?1 || '.' and created_at = ?2"
+                    " order by id",
+                    "sd", info->id, info->created_at);
+    if (status) return status;
+    while (run->what != RUN_IS_HERE && !(status = store_step(t->to, select, &row, t->err)) && row) {
+        store_column_text(select, 0, id, sizeof id);
+        /* one of the other store may be called so, too */
+        if (strcmp(id, info->id) != 0 && run_get(t->from, id, &other, NULL) != STATUS_NOT_FOUND) continue;
+        run->what = RUN_IS_HERE;
+        memcpy(run->id, id, sizeof id);
+    }
+    sqlite3_reset(select);
+    return status;
+}
+
 static enum status import_run(struct transfer *t, const struct run_info *info)
 {
     struct imported_run *run = &t->runs[t->count];
-    struct run_info here;
     *run = (struct imported_run){.what = RUN_IMPORTED};
     memcpy(run->from, info->id, sizeof run->from);
     memcpy(run->id, info->id, sizeof run->id);
@@ -270,16 +294,16 @@ static enum status import_run(struct transfer *t, const struct run_info *info)
     snprintf(incomplete, sizeof incomplete, RUN_PARTIAL "import of %s from another store (import it again)",
              info->id);
     enum status status = import_remove_incomplete(&t->turns, incomplete);
+    if (!status) status = find_here(t, info, run);
     if (status) return status;
     bool found;
     int64_t waiting;
     if (run_is_alive(t->from, info->id))
         run->what = RUN_IS_TRAINED;
-    else if (!run_get(t->to, info->id, &here, NULL) && here.created_at == info->created_at)
-        run->what = RUN_IS_HERE;
-    else if (recovery_look(t->from, info->id, &found, &waiting, NULL) || waiting)
+    else if (run->what == RUN_IMPORTED &&
+             (recovery_look(t->from, info->id, &found, &waiting, NULL) || waiting))
         run->what = RUN_IS_PARTIAL;
-    else
+    else if (run->what == RUN_IMPORTED)
         status = copy_run(t, info, incomplete, run);
     if (!status) t->count++;
     return status;

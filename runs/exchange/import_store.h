@@ -23,7 +23,7 @@ struct imported_run {
     char id[RUN_ID_MAX];   /* the id here: another one if that was in use */
     enum run_import {
         RUN_IMPORTED,
-        RUN_IS_HERE,    /* left out: a run of that id and start is here already */
+        RUN_IS_HERE,    /* left out: it was imported before */
         RUN_IS_TRAINED, /* left out: a trainer still works on it */
         RUN_IS_PARTIAL, /* left out: records wait in its folder, or are damaged (recovery.h) */
     } what;

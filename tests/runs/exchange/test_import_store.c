@@ -177,6 +177,27 @@ TEST_CASE(an_id_in_use_changes_and_forks_follow_it)
     assert_true(store_fixture_number(s.here, sql) == 1);
     snprintf(sql, sizeof sql, "select count(*) from steps where run_id = '%s'", s.id);
     assert_true(store_fixture_number(s.here, sql) == 0);
+    import_all(&s); /* again: both are known, also under the other id */
+    assert_true(s.runs[0].what == RUN_IS_HERE && s.runs[1].what == RUN_IS_HERE);
+    assert_string_equal(s.runs[0].id + strlen(s.id), "-2");
+    assert_true(store_fixture_number(s.here, "select count(*) from runs") == 3);
+    close_stores(&s);
+}
+
+/* Of two runs with one history the second may have the id that the first would get here. */
+TEST_CASE(runs_that_differ_only_in_their_ids_are_all_imported)
+{
+    struct stores s;
+    char sql[400];
+    open_stores(&s);
+    snprintf(
+        sql, sizeof sql,
+        "insert into runs(id, name, status, created_at) select id || '-2', 'origin-2', 'finished', created_at"
+        " from runs");
+    store_fixture_sql(s.there, sql);
+    import_all(&s);
+    import_all(&s);
+    assert_true(store_fixture_number(s.here, "select count(*) from runs") == 2);
     close_stores(&s);
 }
 
