@@ -315,18 +315,30 @@ enum status recovery_look(struct store *store, const char *run_id, bool *found, 
     return *found ? status : STATUS_OK;
 }
 
+/* Lists the checkpoints of a run, if the database knows it. */
+static enum status list_known(struct store *store, const char *run_id, int64_t *listed, struct err *err)
+{
+    int64_t known = 0;
+    enum status status = store_begin(store, err);
+    if (status) return status;
+    status = store_number(store, &known, 0, err, "select count(*) from runs where id = ?1", "s", run_id);
+    if (!status && known) status = list_checkpoints(store, run_id, listed, err);
+    return store_end(store, status, err);
+}
+
 enum status recovery_repair(struct store *store, const char *run_id, struct repair *out, struct err *err)
 {
     struct run_lock lock;
+    struct err other;
     *out = (struct repair){.made = false};
     snprintf(out->id, sizeof out->id, "%s", run_id);
     enum status status = run_lock_acquire(store, run_id, &lock, err);
     if (status) return status;
     status = recovery_read(store, run_id, out, err);
-    if (!status && !(status = store_begin(store, err))) {
-        status = list_checkpoints(store, run_id, &out->listed, err);
-        status = store_end(store, status, err);
-    }
+    if (!status)
+        status = list_known(store, run_id, &out->listed, err);
+    else if (*out->aside) /* the folder beside the damaged file may be sound */
+        (void)list_known(store, run_id, &out->listed, &other);
     run_lock_release(&lock);
     if (status != STATUS_CORRUPT || !out->cut) return status;
     out->err = *err;
