@@ -337,6 +337,9 @@ static bool parse_date(const char *word, double *out)
     struct tm day = {.tm_isdst = -1};
     const char *end = strptime(word, "%Y-%m-%d", &day);
     if (!end || *end || strlen(word) < 8) return false;
+    struct tm same = day;
+    timegm(&same); /* of February 30 it makes March 2 */
+    if (same.tm_mday != day.tm_mday) return false;
     *out = (double)mktime(&day);
     return *out > 0;
 }
