@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runs/run.h"
 #include "runs/slots.h"
@@ -23,6 +24,7 @@ struct reader {
     int segment; /* the newest segment with a step; 0: none */
     int64_t newest_step,
         first_new; /* its last step; first step of the segments newer than the series; or -1 */
+    int64_t begin; /* the first step of all that is read: no point comes before it */
     struct err *err;
 };
 
@@ -233,6 +235,7 @@ static enum status read_slots(struct reader *reader, int64_t first, int64_t last
     struct slots slots = {reader->store, reader->run_id, series, reader->newest_step, NAN};
     enum status status = STATUS_OK;
     if (last > reader->newest_step) last = reader->newest_step;
+    if (first < reader->begin) first = reader->begin;
     if (last - first > 4 * (int64_t)SERIES_SLOTS * series->level) return STATUS_OK; /* no run is so long */
     for (int64_t at = first; !status && at <= last;) {
         struct series_point point = {.first_step = at, .last_step = at | (series->level - 1)};
@@ -316,12 +319,14 @@ static enum status read_segments(struct reader *reader)
     sqlite3_stmt *select;
     bool row;
     reader->newest_step = reader->first_new = -1;
+    reader->begin = 0;
     enum status status = store_query(
         reader->store, &select, reader->err,
         "select segment, ifnull((select max(step) from steps s where s.run_id = ?1 and s.segment = "
         "g.segment),"
         "  g.first_step - 1),"
-        " (select min(first_step) from segments where run_id = ?1 and segment > ?2)"
+        " (select min(first_step) from segments where run_id = ?1 and segment > ?2),"
+        " (select min(first_step) from segments where run_id = ?1)"
         " from segments g where run_id = ?1 and first_step is not null order by segment desc limit 1",
         "sn", reader->run_id, reader->series->segment);
     if (!status) status = store_step(reader->store, select, &row, reader->err);
@@ -329,19 +334,39 @@ static enum status read_segments(struct reader *reader)
     reader->segment = sqlite3_column_int(select, 0);
     reader->newest_step = store_column_int(select, 1, -1);
     reader->first_new = store_column_int(select, 2, -1);
+    reader->begin = store_column_int(select, 3, 0);
     sqlite3_reset(select);
     return STATUS_OK;
+}
+
+/* Lowers `begin` to the first step of the run's parents. */
+static enum status begin_with_parents(struct reader *reader)
+{
+    struct reader of = *reader;
+    char parent[RUN_ID_MAX] = "", id[RUN_ID_MAX];
+    int64_t fork_step, first;
+    enum status status = find_parent(&of, parent, &fork_step);
+    for (int i = 0; !status && *parent && i < ANCESTORS_MAX; i++) {
+        memcpy(id, parent, sizeof id);
+        of.run_id = id;
+        status = store_number(of.store, &first, INT64_MAX, of.err,
+                              "select min(first_step) from segments where run_id = ?1", "s", id);
+        if (first < reader->begin) reader->begin = first;
+        if (!status) status = find_parent(&of, parent, &fork_step);
+    }
+    return status;
 }
 
 static void choose_level(struct reader *reader)
 {
     struct series *series = reader->series;
-    int64_t last = series->last_step, level = 1;
+    int64_t first = series->first_step, last = series->last_step, level = 1;
     size_t most = series->max_points;
     series->level = 1;
     if (are_few(series->metric)) return;
     if (last < 0 || last > reader->newest_step) last = reader->newest_step;
-    int64_t steps = last < series->first_step ? 0 : last - series->first_step + 1;
+    if (first < reader->begin) first = reader->begin;
+    int64_t steps = last < first ? 0 : last - first + 1;
     for (int i = 0; i < ROLLUP_LEVELS && series->metric < METRIC_VAL_LOSS &&
                     (size_t)(steps / level / ROWS_PER_POINT) > most;
          i++)
@@ -385,6 +410,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
         status = find_parent(&reader, parent, &fork_step);
         reader.newest_step = fork_step - 1;
     }
+    if (!status && series->inherits) status = begin_with_parents(&reader);
     if (!status) {
         choose_level(&reader);
         status = read_lead(&reader);

@@ -305,6 +305,30 @@ TEST_CASE(a_fork_inherits_the_steps_before_it_from_all_its_parents)
     free(truth.steps);
 }
 
+/* As of an import, or of a fork whose parent was deleted: the steps that it lacks take no points. */
+TEST_CASE(a_run_that_begins_late_has_as_many_points_as_one_from_0)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct truth truth = {0};
+    struct series series = {.inherits = true}, load = {.device = -1};
+    store_fixture_home("late", home, sizeof home);
+    store_fixture_run(home, "late", id);
+    record(home, id, &truth, 100000, 100100, 1);
+    store_fixture_sql(home, "insert into gpu_samples(run_id, wall_time, gpu, utilization_pct)"
+                            " select run_id, wall_time, -1, 50 from steps");
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(series_read(store, id, METRIC_STEP_MS, 0, -1, 200, &series, &err), STATUS_OK);
+    assert_int_equal(series.count, 100);
+    load.name = "utilization_pct";
+    assert_int_equal(series_read(store, id, METRIC_DEVICE, 0, -1, 200, &load, &err), STATUS_OK);
+    assert_true(load.count >= 99);
+    series_release(&series);
+    series_release(&load);
+    store_close(store);
+    free(truth.steps);
+}
+
 TEST_CASE(updates_follow_a_live_run_through_coarsening_and_resume)
 {
     char home[PATH_MAX], id[RUN_ID_MAX];
