@@ -100,50 +100,56 @@ static bool is_used(const struct import *import, const char *word)
     return i < import->tag_count;
 }
 
-/* The word for a name: its scalar_word, or that with a number where another name has it, as names that differ
- * in capitals, in signs or behind SCALAR_NAME_MAX bytes would. NULL: memory is short. */
-static const char *word_of(struct import *import, const char *name)
+/* Gives a tag the word, or that with a number where another tag has it. */
+static void name_tag(struct import *import, struct import_tag *tag, const char *word)
+{
+    char name[SCALAR_NAME_MAX];
+    size_t kept = strlen(word) < SCALAR_NAME_MAX - 8 ? strlen(word) : SCALAR_NAME_MAX - 8;
+    kept -= utf8_incomplete_tail(word, kept);
+    snprintf(name, sizeof name, "%s", word);
+    for (int n = 2; *word && is_used(import, name); n++)
+        snprintf(name, sizeof name, "%.*s_%d", (int)kept, word, n);
+    memcpy(tag->word, name, sizeof name);
+}
+
+/* The tag of a name, with a word of its own: names that differ in capitals, in signs or behind
+ * SCALAR_NAME_MAX bytes have the same scalar_word. NULL: memory is short. */
+static struct import_tag *tag_of(struct import *import, const char *name)
 {
     char clean[4 * SCALAR_NAME_MAX], word[SCALAR_NAME_MAX];
     uint64_t hash = XXH64(name, strlen(name), 0);
     for (size_t i = 0; i < import->tag_count; i++)
-        if (import->tags[i].hash == hash) return import->tags[i].word;
+        if (import->tags[i].hash == hash) return &import->tags[i];
     if (!list_reserve(&import->tags, import->tag_count, 1, &import->tag_capacity, sizeof *import->tags))
         return NULL;
     clean_line(clean, sizeof clean, name);
-    scalar_word(clean, word, sizeof word);
     struct import_tag *tag = &import->tags[import->tag_count];
     *tag = (struct import_tag){.hash = hash};
-    snprintf(tag->word, sizeof tag->word, "%s", word);
-    size_t kept = strlen(word) < SCALAR_NAME_MAX - 8 ? strlen(word) : SCALAR_NAME_MAX - 8;
-    kept -= utf8_incomplete_tail(word, kept);
-    for (int n = 2; *word && is_used(import, tag->word); n++)
-        snprintf(tag->word, sizeof tag->word, "%.*s_%d", (int)kept, word, n);
+    name_tag(import, tag, scalar_word(clean, word, sizeof word));
     import->tag_count++;
-    return tag->word;
+    return tag;
 }
 
 enum status import_scalar(struct import_scalars *scalars, const char *name, int64_t step, double wall_time,
                           double value)
 {
-    char word[SCALAR_NAME_MAX], number[24], time[40], text[40];
+    char number[24], time[40], text[40];
     struct import_rows *rows = NULL;
     enum store_table table;
-    const char *known = word_of(scalars->import, name);
-    if (!known) return err_no_memory(scalars->import->err, "the names of metrics");
-    snprintf(word, sizeof word, "%s", known);
+    struct import_tag *tag = tag_of(scalars->import, name);
+    if (!tag) return err_no_memory(scalars->import->err, "the names of metrics");
     bool taken, whole = fabs(value) < 1e18 && floor(value) == value;
-    const struct column_info *column = scalar_column(scalars->import, word, &table, &taken);
-    if (taken && strcmp(word, column->name) == 0 && strlen(word) + 3 < sizeof word) strcat(word, "_2");
+    const struct column_info *column = scalar_column(scalars->import, tag->word, &table, &taken);
+    if (taken && strcmp(tag->word, column->name) == 0) name_tag(scalars->import, tag, column->name);
     if (!column || taken || (column_is_integer(column) && !whole)) {
         column = &store_columns[COLUMN_MEASURES_value];
         table = TABLE_MEASURES;
     }
     enum status status = rows_of(scalars, table, column, &rows);
-    if (status || !*word) return status;
+    if (status || !*tag->word) return status;
     snprintf(number, sizeof number, "%" PRId64, step);
     text_format_double(wall_time, time, sizeof time);
     text_format_double(value, text, sizeof text);
-    const char *last = table == TABLE_MEASURES ? word : isfinite(wall_time) ? time : NULL;
+    const char *last = table == TABLE_MEASURES ? tag->word : isfinite(wall_time) ? time : NULL;
     return import_rows_add(rows, (const char *[]){"1", number, text, last});
 }

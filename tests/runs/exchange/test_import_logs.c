@@ -61,7 +61,7 @@ TEST_CASE(scalars_of_both_forms_become_steps_evaluations_and_measures)
 }
 
 /* The first name has the column. */
-TEST_CASE(two_names_of_one_column_do_not_mix)
+TEST_CASE(names_of_one_column_do_not_mix)
 {
     char home[PATH_MAX];
     store_fixture_home("two-losses", home, sizeof home);
@@ -71,7 +71,8 @@ TEST_CASE(two_names_of_one_column_do_not_mix)
     assert_non_null(strstr(text, ",1,0,,,1700000000,,3,,"));
     assert_non_null(strstr(text, ",1,2,,,1700000002,,2.5,,"));
     free(text);
-    expect_rows(store, made.id, TABLE_MEASURES, "1,0,loss_2,9\n1,1,loss_2,8.75\n1,2,loss_2,8.5\n");
+    expect_rows(store, made.id, TABLE_MEASURES,
+                "1,0,loss_2,9\n1,0,loss_3,0\n1,1,loss_2,8.75\n1,1,loss_3,1\n1,2,loss_2,8.5\n1,2,loss_3,2\n");
     store_close(store);
 }
 
