@@ -106,11 +106,39 @@ static enum status read_value(struct import_scalars *scalars, struct protobuf va
     return found ? import_scalar(scalars, tag, step, wall_time, number) : STATUS_OK;
 }
 
+/* Whether a program begins to log at the step of the event, as PyTorch's says it with purge_step. */
+static bool is_start(struct protobuf session)
+{
+    enum { SESSION_STATUS = 1, SESSION_START = 1 };
+    struct protobuf_field field;
+    bool start = false;
+    while (protobuf_next(&session, &field))
+        if (field.number == SESSION_STATUS) start = field.whole == SESSION_START;
+    return start;
+}
+
+/* Removes what was logged from the step on: after a restart it does not count. As in TensorBoard, the first
+ * start is none. */
+static enum status take_start(struct import *import, int64_t step)
+{
+    static const enum store_table tables[] = {TABLE_STEPS, TABLE_EVALS, TABLE_MEASURES};
+    char sql[100];
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && import->started && i < sizeof tables / sizeof *tables; i++) {
+        snprintf(sql, sizeof sql, "delete from temp.stage_%s where segment = 1 and step >= ?1",
+                 store_tables[tables[i]].name);
+        status = store_do(import->store, import->err, sql, "i", step);
+    }
+    import->started = true;
+    return status;
+}
+
 static enum status read_event(struct import_scalars *scalars, struct protobuf event)
 {
-    enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_SUMMARY = 5, SUMMARY_VALUE = 1 };
+    enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_SUMMARY = 5, EVENT_SESSION = 7, SUMMARY_VALUE = 1 };
     struct protobuf_field field;
     struct protobuf summary = {0};
+    bool start = false;
     double wall_time = NAN;
     int64_t step = 0;
     enum status status = STATUS_OK;
@@ -118,7 +146,9 @@ static enum status read_event(struct import_scalars *scalars, struct protobuf ev
         if (field.number == EVENT_WALL_TIME) wall_time = protobuf_double(&field);
         if (field.number == EVENT_STEP) step = (int64_t)field.whole;
         if (field.number == EVENT_SUMMARY) summary = field.bytes;
+        if (field.number == EVENT_SESSION) start = is_start(field.bytes);
     }
+    if (start) status = take_start(scalars->import, step);
     while (!status && protobuf_next(&summary, &field))
         if (field.number == SUMMARY_VALUE) status = read_value(scalars, field.bytes, step, wall_time);
     if (event.bad || summary.bad) return import_bad(scalars->import, "an event is damaged");

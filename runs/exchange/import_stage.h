@@ -23,6 +23,7 @@ struct import {
     bool staged[TABLE_COUNT];  /* the temporary table temp.stage_NAME exists */
     char run[RUN_ID_MAX];      /* the run's id in one of our CSV files; "": none yet */
     char run_path[128];        /* the file with that id, for messages */
+    bool started;              /* an event file has said that its program starts */
     char remark[200];          /* about something left out; "": all was read */
     struct import_turns turns; /* the transactions that store the run */
     struct err *err;

@@ -76,6 +76,18 @@ TEST_CASE(names_of_one_column_do_not_mix)
     store_close(store);
 }
 
+TEST_CASE(what_a_restart_has_taken_back_does_not_count)
+{
+    char home[PATH_MAX];
+    store_fixture_home("restarted", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, LOGS "restarted.tfevents");
+    assert_true(made.steps == 4 && made.evals == 4);
+    expect_rows(store, made.id, TABLE_MEASURES,
+                "1,0,accuracy,0\n1,1,accuracy,1\n1,2,accuracy,2\n1,3,accuracy,3\n");
+    store_close(store);
+}
+
 TEST_CASE(names_that_differ_little_stay_apart)
 {
     char home[PATH_MAX];
