@@ -146,6 +146,23 @@ static void name_after(const char *path, char *buf, size_t size)
 
 enum { ROWS_AT_ONCE = 1000, STEPS_AT_ONCE = 20000 };
 
+/* Leaves out tags that a run has no room for: what reads them would cut them off anywhere. */
+static enum status fit_tags(struct import *import)
+{
+    enum status status =
+        store_do(import->store, import->err,
+                 "delete from temp.stage_tags where rowid in (select at from (select rowid as at,"
+                 " sum(length(cast(tag as blob)) + 1) over (order by rowid) as bytes from temp.stage_tags)"
+                 " where bytes > ?1)",
+                 "n", RUN_TAGS_MAX);
+    int count = sqlite3_changes(import->store->db);
+    if (!status && count)
+        text_add(import->remark, sizeof import->remark, "; ",
+                 "%d tag%s left out: a run has at most %d bytes of tags", count,
+                 count == 1 ? " was" : "s were", RUN_TAGS_MAX - 1);
+    return status;
+}
+
 /* Copies the staged rows of a table to the run. */
 static enum status copy_table(struct import *import, enum store_table which)
 {
@@ -447,6 +464,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     enum status status = import_lock(store, &lock, import.err);
     if (!status) status = begin(&import);
     for (size_t i = 0; !status && i < count; i++) status = read_path(&import, paths[i]);
+    if (!status && import.staged[TABLE_TAGS]) status = fit_tags(&import);
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
         name_after(paths[0], fallback, sizeof fallback);

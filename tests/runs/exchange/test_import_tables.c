@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "core/base/text.h"
 #include "runs/annotation.h"
 #include "runs/exchange/export.h"
 #include "runs/order.h"
@@ -140,6 +141,28 @@ TEST_CASE(what_was_exported_comes_back_byte_for_byte)
 }
 
 /* A text that would mean something else where it is used is refused, with its line. */
+TEST_CASE(tags_that_a_run_has_no_room_for_are_left_out)
+{
+    char home[PATH_MAX], files[2][EXCHANGE_PATH_MAX], tags[1000] = "run,tag\r\n";
+    static const char steps[] = STEPS_HEADER ORIGIN ",1,0,,,1,,2,,,,,\r\n";
+    struct err err = {0};
+    struct import_outcome made;
+    struct run_info run;
+    store_fixture_home("tags", home, sizeof home);
+    for (int i = 0; i < 12; i++)
+        text_add(tags, sizeof tags, "", ORIGIN ",%c-thirty-bytes-with-this-number\r\n", 'a' + i);
+    exchange_write(home, "steps.csv", steps, sizeof steps - 1, files[0]);
+    exchange_write(home, "tags.csv", tags, strlen(tags), files[1]);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(import_files(store, (const char *[]){files[0], files[1]}, 2, NULL, &made, &err),
+                     STATUS_OK);
+    assert_string_equal(made.remark, "4 tags were left out: a run has at most 255 bytes of tags");
+    assert_int_equal(run_get(store, made.id, &run, &err), STATUS_OK);
+    assert_true(run_has_tag(&run, "h-thirty-bytes-with-this-number"));
+    assert_null(strchr(run.tags, 'j'));
+    store_close(store);
+}
+
 TEST_CASE(a_table_cannot_bring_in_other_keys_tags_or_paths)
 {
 #define STEP      STEPS_HEADER ORIGIN ",1,0,,,,,2.5,,,,,\r\n"
