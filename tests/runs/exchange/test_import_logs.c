@@ -1,5 +1,5 @@
 /* Logs of TensorBoard and wandb, made by tests/fixtures/logs/make_logs.py: what they hold is imported, and no
- * damage does more than fail with a sentence. */
+ * damage does more than fail with a sentence. check_logs.py beside it compares logs at random. */
 #include <limits.h>
 #include <math.h>
 
