@@ -83,11 +83,9 @@ static bool add_name(struct arena *arena, void **names, size_t *count, const cha
     return true;
 }
 
-/* The keys of all runs, and the measures of each run's newest evaluation. */
+/* The keys and the measures of all runs. */
 static const char stored_names[] =
-    "select distinct name from params union select distinct m.name from runs r join measures m on"
-    " m.run_id = r.id and (m.segment, m.step) = (select segment, step from measures where run_id = r.id"
-    " order by segment desc, step desc limit 1) order by 1";
+    "select distinct name from params union select distinct name from measures order by 1";
 
 enum status field_names_read(struct store *store, struct arena *arena, const char *const **out, size_t *count,
                              struct err *err)

@@ -345,6 +345,9 @@ TEST_CASE_WITH(a_measure_is_known_from_its_first_evaluation_on, NULL, forget)
     struct listing_request request = {.columns = "recall", .sort = "-recall"};
     assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_OK);
     assert_true(listing_value(&listing, 0, listing.shown[0])->number == 0.5);
+    listing_release(&listing); /* one that the last evaluation lacks is still known */
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    expect("accuracy>=0.5 f1.joy>0.5", "a");
 }
 
 static enum status annotate(const char *id, const struct annotation *annotation)
