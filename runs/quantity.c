@@ -7,8 +7,8 @@
 #include "core/base/text.h"
 #include "runs/table.h"
 
-/* A column counts as recorded if it has a value in one of the newest rows. */
-enum { NEWEST_ROWS = 64, MEASURE_ROWS = 256, SQL_MAX = 1024 };
+/* A column counts as recorded if one of the newest rows or, for those before, `rollup` has a value. */
+enum { NEWEST_ROWS = 64, MEASURE_ROWS = 100000, SQL_MAX = 1400 };
 
 struct list {
     struct store *store;
@@ -41,8 +41,11 @@ static enum status add_step_metrics(struct list *list)
     bool row, known[ROLLUP_METRICS] = {false};
     snprintf(sql, sizeof sql, "select count(*)");
     for (int m = 0; m < ROLLUP_METRICS; m++)
-        text_add(sql, sizeof sql, ", ", "max(%s is not null or nan & %d)", metric_name((enum metric)m),
-                 metric_column((enum metric)m)->null);
+        text_add(sql, sizeof sql, ", ",
+                 "max(%s is not null or nan & %d) or"
+                 " exists(select 1 from rollup where run_id = ?1 and metric = '%s')",
+                 metric_name((enum metric)m), metric_column((enum metric)m)->null,
+                 metric_name((enum metric)m));
     text_add(sql, sizeof sql, " ",
              "from (select * from steps where run_id = ?1 order by segment desc, step desc limit %d)",
              NEWEST_ROWS);
@@ -58,7 +61,7 @@ static enum status add_step_metrics(struct list *list)
     return status;
 }
 
-/* The measures of the newest evaluations; not all of these need to have the same ones. */
+/* Evaluations need not have the same measures, least of all in an import. */
 static enum status add_measures(struct list *list)
 {
     sqlite3_stmt *select;

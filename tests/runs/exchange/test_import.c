@@ -4,7 +4,9 @@
 #include <math.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/exchange/export.h"
+#include "runs/quantity.h"
 #include "runs/series.h"
 #include "tests/cmocka.h"
 #include "tests/runs/exchange/exchange_fixture.h"
@@ -233,6 +235,33 @@ TEST_CASE(tensorboard_scalars_come_together_by_their_names)
     text = store_fixture_slurp(path, NULL);
     assert_string_equal(text, "Wall time,Step,Value\r\n1700000000.5,0,0.1\r\n1700000002,2,0.2\r\n");
     free(text);
+    store_close(store);
+}
+
+/* Programs log rarely what changes rarely. */
+TEST_CASE(what_the_newest_rows_lack_is_a_chart_all_the_same)
+{
+    char home[PATH_MAX], paths[2][EXCHANGE_PATH_MAX], steps[20000] = STEPS_HEADER, measures[20000];
+    struct err err = {0};
+    struct import_outcome made;
+    struct arena arena = {0};
+    struct quantity *all;
+    size_t count, found = 0;
+    snprintf(measures, sizeof measures, "run,segment,step,name,value\r\n" ORIGIN ",1,0,early,1\r\n");
+    for (int i = 0; i < 300; i++) {
+        text_add(steps, sizeof steps, "", ORIGIN ",1,%d,,,,,2,%s,,,,\r\n", i, i ? "" : "0.5");
+        text_add(measures, sizeof measures, "", ORIGIN ",1,%d,late,1\r\n", i);
+    }
+    store_fixture_home("rare", home, sizeof home);
+    exchange_write(home, "steps.csv", steps, strlen(steps), paths[0]);
+    exchange_write(home, "measures.csv", measures, strlen(measures), paths[1]);
+    struct store *store = store_fixture_open(home);
+    if (import_files(store, (const char *[]){paths[0], paths[1]}, 2, NULL, &made, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(quantity_list(store, made.id, &arena, &all, &count, &err), STATUS_OK);
+    for (size_t i = 0; i < count; i++) found += !strcmp(all[i].name, "lr") || !strcmp(all[i].name, "early");
+    assert_int_equal(found, 2);
+    arena_release(&arena);
     store_close(store);
 }
 
