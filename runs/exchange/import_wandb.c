@@ -14,7 +14,8 @@
 #include "runs/exchange/record_file.h"
 
 enum {
-    KEY_MAX = 120,      /* bytes of a key, also of a nested one */
+    ITEM_KEY_MAX = 512, /* bytes of a key, also of a nested one */
+    KEY_MAX = 120,      /* of a key of the configuration */
     VALUE_MAX = 1024,   /* of a value of the configuration */
     SUMMARY_MAX = 1000, /* keys */
     DEPTH_MAX = 8,      /* of objects in the configuration */
@@ -41,17 +42,17 @@ struct wandb {
 /* ---- items: a key, or the parts of a nested one, and a value as JSON ---- */
 
 struct item {
-    char key[KEY_MAX];
+    char key[ITEM_KEY_MAX];
     struct protobuf json; /* empty: none */
     double number;        /* NaN is a number, too: see is_number */
     bool is_number;
 };
 
-static void add_part(char key[KEY_MAX], const struct protobuf_field *part)
+static void add_part(char key[ITEM_KEY_MAX], const struct protobuf_field *part)
 {
     size_t n = strlen(key);
-    if (n && n + 1 < KEY_MAX) key[n++] = '.';
-    protobuf_text(part, key + n, KEY_MAX - n);
+    if (n && n + 1 < ITEM_KEY_MAX) key[n++] = '.';
+    protobuf_text(part, key + n, ITEM_KEY_MAX - n);
 }
 
 static struct item read_item(struct protobuf message)

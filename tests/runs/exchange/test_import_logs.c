@@ -135,6 +135,7 @@ TEST_CASE(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary)
     assert_non_null(strstr(evals, ",1,12,,"));
     assert_non_null(strstr(evals, ",3.125,,\r\n"));
     assert_non_null(strstr(measures, ",1,11,nested_inner,11\r\n"));
+    assert_non_null(strstr(measures, "longlong_2,11\r\n"));  /* differs from another far behind */
     assert_non_null(strstr(measures, ",1,12,best,1.5\r\n")); /* of the summary alone: at the end */
     assert_null(strstr(measures, "timestamp"));
     free(params);
