@@ -72,7 +72,11 @@ static enum status next_line(struct import *import, FILE *file, char line[LINE_M
     *n = 0;
     *ends = false;
     while (!*ends && (c = getc_unlocked(file)) != EOF) {
-        if (c == 0) return import_bad(import, "holds a zero byte");
+        if (c == 0) { /* a power cut leaves zeros at the end of a file */
+            while ((c = getc_unlocked(file)) == 0) continue;
+            if (c != EOF) return import_bad(import, "holds a zero byte");
+            break;
+        }
         if (*n + 1 == LINE_MAX_BYTES) return import_bad(import, "is longer than a line of such a log");
         *ends = c == '\n';
         if (!*ends) line[(*n)++] = (char)c;

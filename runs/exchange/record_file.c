@@ -94,20 +94,29 @@ static enum status damaged(const struct record_file *file, size_t at, const char
                    file->path, at, why);
 }
 
+/* Whether nothing but zeros is left, as a power cut leaves the end of a file. */
+static bool is_blank(const struct record_file *file, size_t at)
+{
+    while (at < file->map.size && !*bytes_at(file, at)) at++;
+    return at == file->map.size;
+}
+
 static enum status next_tfrecord(struct record_file *file, const unsigned char **bytes, size_t *size,
                                  struct err *err)
 {
     size_t at = file->at, left = file->map.size - at;
-    file->cut = left > 0 && left < LENGTH_BYTES;
-    if (left < LENGTH_BYTES) return STATUS_OK;
+    file->cut = left > 0 && (left < LENGTH_BYTES || is_blank(file, at));
+    if (left < LENGTH_BYTES || file->cut) return STATUS_OK;
     if (!is_length(file, at)) return damaged(file, at, "has a length with a wrong checksum", err);
     uint64_t length = little_endian(bytes_at(file, at), 8);
     left -= LENGTH_BYTES;
     file->cut = left < CHECKSUM_BYTES || length > left - CHECKSUM_BYTES;
     if (file->cut) return STATUS_OK;
     const unsigned char *content = bytes_at(file, at + LENGTH_BYTES);
-    if (masked_crc(file, content, length) != (uint32_t)little_endian(content + length, 4))
-        return damaged(file, at, "has a wrong checksum", err);
+    if (masked_crc(file, content, length) != (uint32_t)little_endian(content + length, 4)) {
+        file->cut = is_blank(file, at + LENGTH_BYTES + length);
+        return file->cut ? STATUS_OK : damaged(file, at, "has a wrong checksum", err);
+    }
     file->at = at + LENGTH_BYTES + length + CHECKSUM_BYTES;
     *bytes = content;
     *size = length;
@@ -128,7 +137,7 @@ static enum status next_part(struct record_file *file, enum part *kind, const un
     }
     if (file->at >= file->map.size) return STATUS_OK;
     size_t at = file->at, left = file->map.size - at;
-    file->cut = left < PART_HEADER;
+    file->cut = left < PART_HEADER || is_blank(file, at);
     if (file->cut) return STATUS_OK;
     const unsigned char *header = bytes_at(file, at);
     size_t length = little_endian(header + 4, 2);

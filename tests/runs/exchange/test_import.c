@@ -286,6 +286,11 @@ TEST_CASE(the_line_that_a_log_is_cut_in_is_left_out)
     exchange_write(home, "zero.log", zero, sizeof zero - 1, path);
     assert_int_equal(import_files(store, (const char *[]){path}, 1, NULL, &outcome, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "zero.log:2: holds a zero byte"));
+    static const char last[] = "s:0 trl:9\ns:1 tr\0\0\0";
+    exchange_write(home, "last.log", last, sizeof last, path);
+    if (import_files(store, (const char *[]){path}, 1, NULL, &outcome, &err)) fail_msg("%s", err.text);
+    assert_int_equal(outcome.steps, 1);
+    assert_string_equal(outcome.remark, "line 2 has no end, and was left out");
     store_close(store);
 }
 

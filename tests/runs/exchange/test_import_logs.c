@@ -256,6 +256,30 @@ TEST_CASE(a_log_that_ends_anywhere_is_read_up_to_there)
     }
 }
 
+/* As after a power cut. */
+TEST_CASE(zeros_at_the_end_of_a_log_are_left_out)
+{
+    for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
+        char home[PATH_MAX];
+        struct err err;
+        struct import_outcome made;
+        store_fixture_home("zeros", home, sizeof home);
+        struct store *store = store_fixture_open(home);
+        struct log log = read_log(logs[f]);
+        unsigned char *longer = calloc(log.size + 5000, 1);
+        memcpy(longer, log.bytes, log.size);
+        if (exchange_import(store, "log", longer, log.size + 5000, &made, &err)) fail_msg("%s", err.text);
+        assert_int_equal(made.steps, 12);
+        assert_non_null(strstr(made.remark, "ends within a record"));
+        memset(longer + log.size - 6, 0, 6); /* from within a record on, whose checksum comes last */
+        if (!log.wandb)
+            assert_int_equal(exchange_import(store, "log", longer, log.size + 5000, &made, &err), STATUS_OK);
+        free(longer);
+        free(log.bytes);
+        store_close(store);
+    }
+}
+
 /* A program that was killed before it wrote leaves a file without content. */
 TEST_CASE(event_files_without_a_record_are_passed_over)
 {
