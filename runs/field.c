@@ -222,12 +222,11 @@ static enum status read_metric(struct store *store, enum metric metric, const ch
     return status ? status : read_number(store, select, out, err);
 }
 
-/* A key of the configuration or, if the run has none of this name, a measure of its newest evaluations: a run
- * may have many, so the search ends after some. */
+/* A key of the configuration or, if the run has none of this name, the newest value of a measure. */
 static enum status read_named(struct store *store, const char *name, const char *run_id, struct arena *arena,
                               struct field_value *out, struct err *err)
 {
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 140];
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 100];
     sqlite3_stmt *select;
     bool row;
     enum status status = store_query(
@@ -244,8 +243,7 @@ static enum status read_named(struct store *store, const char *name, const char 
         return STATUS_OK;
     }
     snprintf(sql, sizeof sql,
-             "select value, nan from (select name, value, nan %s order by t.segment desc, t.step desc"
-             " limit 256) where name = ?2 limit 1",
+             "select value, nan %s and t.name = ?2 order by t.segment desc, t.step desc limit 1",
              table_history(TABLE_MEASURES, from));
     status = store_query(store, &select, err, sql, "ss", run_id, name);
     return status ? status : read_number(store, select, out, err);
