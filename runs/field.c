@@ -208,17 +208,27 @@ static enum status read_number(struct store *store, sqlite3_stmt *select, struct
     return STATUS_OK;
 }
 
-/* The metric's value in the newest row that counts (table.h). */
+/* The metric's newest value. An import may lack it in its newest rows, which are searched first; of the steps
+ * before, the newest summary tells. */
 static enum status read_metric(struct store *store, enum metric metric, const char *run_id,
                                struct field_value *out, struct err *err)
 {
+    enum { NEWEST_ROWS = 64 /* those after the last summary are no more */ };
     const struct column_info *column = metric_column(metric);
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 120];
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 200];
     sqlite3_stmt *select;
-    snprintf(sql, sizeof sql, "select %s, nan & %d %s order by t.segment desc, t.step desc limit 1",
+    snprintf(sql, sizeof sql,
+             "select value, bit from (select %s as value, nan & %d as bit %s"
+             " order by t.segment desc, t.step desc limit %d) where value is not null or bit limit 1",
              column->name, column->null,
-             table_history(metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS, from));
+             table_history(metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS, from), NEWEST_ROWS);
     enum status status = store_query(store, &select, err, sql, "s", run_id);
+    if (!status) status = read_number(store, select, out, err);
+    if (status || out->known || metric == METRIC_VAL_LOSS) return status;
+    status = store_query(store, &select, err,
+                         "select last, 0 from rollup where run_id = ?1 and metric = ?2 and level = ?3"
+                         " and last is not null order by first_step desc limit 1",
+                         "ssi", run_id, column->name, rollup_level[0]);
     return status ? status : read_number(store, select, out, err);
 }
 

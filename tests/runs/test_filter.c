@@ -353,6 +353,23 @@ TEST_CASE_WITH(a_measure_is_known_from_its_first_evaluation_on, NULL, forget)
     expect("accuracy>=0.5 f1.joy>0.5", "a");
 }
 
+/* Programs log rarely what changes rarely. */
+TEST_CASE_WITH(a_metric_that_the_newest_steps_lack_is_known, NULL, forget)
+{
+    make("rare");
+    store_fixture_sql(home, "insert into steps(run_id, segment, step, lr) values('e', 1, 1000, 0.25);"
+                            "insert into steps(run_id, segment, step, loss) values('e', 1, 1001, 2)");
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    expect("lr=0.25", "e");
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 1002 union all select i + 1 from n where i < 1099)"
+                      " insert into steps(run_id, segment, step, loss) select 'e', 1, i, 2 from n;"
+                      "insert into rollup(run_id, metric, level, first_step, last, count, non_finite)"
+                      " values('e', 'lr', 64, 960, 0.25, 1, 0)");
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    expect("lr=0.25", "e");
+}
+
 static enum status annotate(const char *id, const struct annotation *annotation)
 {
     return runs_annotate(store, &id, 1, annotation, &err);
