@@ -262,8 +262,9 @@ cudaError_t cudaSetDevice(int device)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
+    size_t used = sim_device_bytes() + sim::pool_idle();
     *total = device_bytes;
-    *free_bytes = sim::machine() == SIM_MACHINE_FULL ? 0 : *total;
+    *free_bytes = sim::machine() == SIM_MACHINE_FULL || used > device_bytes ? 0 : device_bytes - used;
     return fault_or(cudaSuccess);
 }
 

@@ -39,6 +39,24 @@ static void fixture_close(struct fixture *f)
     f->backend->device_close(f->device);
 }
 
+TEST_CASE(a_device_says_what_is_free_now)
+{
+    struct fixture f;
+    struct err err = {0};
+    struct device_info before, with;
+    void *memory;
+    fixture_open(&f, ALLOCATOR_BASIC);
+    f.backend->device_describe(f.device, &before);
+    assert_int_equal(
+        allocator_alloc(allocator_root(f.allocator), "weights", 100 * MIB, f.streams[0], &memory, &err),
+        STATUS_OK);
+    f.backend->device_describe(f.device, &with);
+    assert_int_equal(with.total_bytes, before.total_bytes);
+    assert_int_equal(before.available_bytes - with.available_bytes, 100 * MIB);
+    allocator_scope_end(allocator_root(f.allocator));
+    fixture_close(&f);
+}
+
 /* Writes the first and the last float of each piece through the stream and reads them when it is freed. */
 TEST_CASE(every_strategy_hands_out_device_memory)
 {

@@ -194,6 +194,18 @@ TEST_CASE(a_mark_before_a_refused_launch_is_good)
     fixture_close(&f);
 }
 
+TEST_CASE(what_is_downloaded_after_a_failure_is_no_number)
+{
+    struct fixture f;
+    float got[2] = {1, 2};
+    fixture_open(&f, true);
+    sim_set_fault("no_room_at:1");
+    f.backend->add(f.sum, f.place[0], N, f.compute);
+    f.backend->mem_download(got, f.sum, sizeof got, f.compute);
+    assert_true(isnan(got[0]) && isnan(got[1]));
+    fixture_close(&f);
+}
+
 TEST_CASE(a_fault_is_reported_with_its_reason_by_whoever_finds_it)
 {
     for (int finder = 0; finder < 3; finder++) {
