@@ -92,7 +92,7 @@ static uint64_t labels_of(const struct example_rows *rows, const struct example 
 static enum status add_example(struct example_rows *rows, const struct example *e, uint64_t number,
                                bool refuse, struct err *err)
 {
-    uint64_t places = e->count - 1;
+    uint64_t places = e->count - 1, labels = labels_of(rows, e, places), all = labels;
     if (places > (uint64_t)rows->T) {
         if (refuse)
             return err_set(err, STATUS_USAGE,
@@ -100,9 +100,11 @@ static enum status add_example(struct example_rows *rows, const struct example *
                            "train.seq_len, or set data.too_long = cut)",
                            number + 1, e->count, rows->T + 1);
         places = (uint64_t)rows->T;
+        labels = labels_of(rows, e, places);
+        rows->lost += all - labels;
         rows->cut++;
     }
-    if (!labels_of(rows, e, places)) {
+    if (!labels) {
         rows->empty++;
         return STATUS_OK;
     }

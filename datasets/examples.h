@@ -36,6 +36,7 @@ struct example_rows {
     int T;
     uint64_t cut;   /* examples of which only the first T places are used, the left out ones included */
     uint64_t empty; /* examples that are left out: no answer begins within their first T places */
+    uint64_t lost;  /* tokens of answers that are not used, because of either */
 };
 
 /* Checks the runs of a corpus against its tokens. STATUS_CORRUPT: they do not match. */

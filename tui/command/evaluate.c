@@ -93,6 +93,9 @@ static enum status check_options(const struct evaluate_options *o, struct err *e
         return err_set(
             err, STATUS_USAGE,
             "--seq-len, --batches, --padding, --conversations and --column do not go with --tasks");
+    if (o->conversations && o->padding >= 0)
+        return err_set(err, STATUS_USAGE,
+                       "--padding does not go with --conversations, of which only answers are predicted");
     return STATUS_OK;
 }
 

@@ -27,7 +27,8 @@ struct reading {
     struct example_rows rows, no_rows; /* of conversations, in place of the splits */
     struct batch_source source;        /* of one of these */
     int B, T;
-    uint64_t tail; /* tokens at the ends of files, too few for a sequence: never predicted */
+    uint64_t tail; /* tokens at the ends of files, too few for a sequence, or of answers that lie beyond T:
+                      never predicted */
     int32_t *inputs, *targets, *positions; /* (B,T); positions of conversations alone */
     double nats;
     uint64_t labels, bytes; /* tokens that were predicted and the text they stand for */
@@ -100,6 +101,18 @@ static enum status open_text(const struct evaluation *e, struct reading *r, stru
                    place.path, place.index, place.id, V);
 }
 
+static enum status pack_conversations(struct reading *r, const struct split_rule *whole, struct err *err)
+{
+    enum status status = example_rows_open(&r->corpus, whole, false, &r->rows, &r->no_rows, err);
+    r->tail = r->rows.lost;
+    if (status != STATUS_USAGE) return status;
+    return err_set(
+        err, status,
+        "in no conversation an answer begins within --seq-len = %d tokens (raise it, or shorten what "
+        "comes before the answers)",
+        r->T);
+}
+
 /* Cuts the tokens into sequences of --seq-len, by default as long as the model and the longest file allow. */
 static enum status cut_sequences(const struct evaluation *e, struct reading *r, struct err *err)
 {
@@ -124,7 +137,7 @@ static enum status cut_sequences(const struct evaluation *e, struct reading *r, 
                        o->length, longest, longest);
     r->T = o->length ? (int)o->length : most < LENGTH_MAX ? most : LENGTH_MAX;
     struct split_rule whole = {.val_split = VAL_TAIL, .seq_len = r->T, .shuffle = SHUFFLE_NONE};
-    if (o->conversations) return example_rows_open(&r->corpus, &whole, false, &r->rows, &r->no_rows, err);
+    if (o->conversations) return pack_conversations(r, &whole, err);
     if ((uint64_t)r->T > longest) r->T = whole.seq_len = (int)longest;
     enum status status = split_corpus(&r->corpus, &whole, &r->split, &r->none, err);
     if (!status) r->tail = predictable - r->split.sequences * (uint64_t)r->T;

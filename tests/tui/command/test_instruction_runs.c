@@ -190,6 +190,36 @@ TEST(conversations_without_a_row_are_counted, struct place *p)
                             "--row 2: the last row is 1; 1 is left out");
 }
 
+TEST(an_evaluation_counts_the_answers_that_it_leaves_out, struct place *p)
+{
+    char *path = stage_path(&p->stage, "long.jsonl"), line[600];
+    int n = snprintf(line, sizeof line,
+                     "{\"prompt\": \"%0100d\", \"completion\": \"a\"}\n"
+                     "{\"prompt\": \"b\", \"completion\": \"%060d\"}\n",
+                     0, 0);
+    stage_write(path, line, (size_t)n);
+    process_close(train(p, 0, "short", "--train.total_steps=1", NULL));
+    const char *words[] = {"evaluate", "short", "--data", path, "--conversations", "--json", NULL, NULL};
+    int64_t all = 0, learned[2];
+    static const char *const lengths[] = {NULL, "--seq-len=32"};
+    for (int i = 0; i < 2; i++) {
+        words[6] = lengths[i];
+        struct process *run = process_expect(0, process_open(&(struct process_options){.arguments = words}));
+        json_t *measured = stage_json(process_stdout(run));
+        learned[i] = stage_int(measured, "tokens");
+        if (!i) all = learned[i];
+        assert_int_equal(stage_int(measured, "left_out_tokens"), all - learned[i]);
+        process_close(run);
+    }
+    assert_true(learned[1] < all - 2); /* of the first answer nothing, of the second a part */
+    process_expect_sentence(
+        process_run(2, "evaluate", "short", "--data", path, "--conversations", "--seq-len=4", NULL),
+        "in no conversation an answer begins within --seq-len = 4 tokens");
+    process_expect_sentence(
+        process_run(2, "evaluate", "short", "--data", path, "--conversations", "--padding=0", NULL),
+        "--padding does not go with --conversations");
+}
+
 /* The embedding of the model in `folder`: rows of 32 numbers, in the file that is opened. */
 static const float *open_embedding(const char *folder, struct safetensors *file, size_t rows)
 {
