@@ -225,6 +225,13 @@ bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
     return false;
 }
 
+size_t tokenizer_text_bytes(const struct tokenizer *tokenizer, uint32_t id)
+{
+    size_t n = 0;
+    if (!tokenizer_is_special(tokenizer, id)) tokenizer_token_bytes(tokenizer, id, &n);
+    return n;
+}
+
 size_t tokenizer_added_start(const struct tokenizer *tokenizer, const char *text, size_t n)
 {
     const struct stripped *stripped = &tokenizer->bpe.stripped;

@@ -86,6 +86,9 @@ int64_t tokenizer_end(const struct tokenizer *tokenizer);
 /* Whether the id is a control token, such as one that ends a text, and not part of the text itself. */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
 
+/* How many bytes of text the id stands for: none if it is special. */
+size_t tokenizer_text_bytes(const struct tokenizer *tokenizer, uint32_t id);
+
 /* How many bytes at the beginning of a decoded text the tokenizer has added when it encoded it: the space
  * before the first word in Llama 2's. Text that continues another one has none. */
 size_t tokenizer_added_start(const struct tokenizer *tokenizer, const char *text, size_t n);

@@ -195,6 +195,9 @@ TEST_CASE(lines_of_jsonl_are_documents_that_end_with_a_token)
         assert_int_equal(n, sizeof wanted - 1);
         assert_memory_equal(text, wanted, n);
         assert_int_equal(token_file_id(&corpus.files[0], corpus.tokens - 1), end);
+        for (uint64_t k = 0; k < corpus.tokens; k++)
+            n -= tokenizer_text_bytes(corpus.tokenizer, token_file_id(&corpus.files[0], k));
+        assert_int_equal(n, 2 * strlen(TOKENIZER_END)); /* which are no text */
         free(text);
         corpus_close(&corpus);
     }

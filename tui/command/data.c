@@ -94,14 +94,12 @@ static bool count_tokens(const struct corpus *corpus, struct census *out)
         for (uint64_t i = 0; i < corpus->files[f].count; i++)
             census.counts[token_file_id(&corpus->files[f], i)]++;
     for (uint32_t id = 0; id < corpus->vocab_size; id++) {
-        size_t n = 0;
         uint64_t count = census.counts[id];
         if (!count) continue;
         census.used++;
         census.entropy -=
             (double)count / (double)corpus->tokens * log2((double)count / (double)corpus->tokens);
-        if (corpus->tokenizer) tokenizer_token_bytes(corpus->tokenizer, id, &n);
-        census.bytes += n * count;
+        if (corpus->tokenizer) census.bytes += count * tokenizer_text_bytes(corpus->tokenizer, id);
     }
     *out = census;
     return true;

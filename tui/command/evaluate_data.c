@@ -209,11 +209,10 @@ static enum status read_on(struct evaluation *e, void *state, char *suffix, stru
                        e->folder);
     r->nats += nats;
     for (uint64_t i = 0; i < (uint64_t)b * (uint64_t)r->T; i++) {
-        size_t bytes = 0;
         if (r->targets[i] == LABEL_IGNORED) continue;
         r->labels++;
-        if (r->corpus.tokenizer) tokenizer_token_bytes(r->corpus.tokenizer, (uint32_t)r->targets[i], &bytes);
-        r->bytes += bytes;
+        if (r->corpus.tokenizer)
+            r->bytes += tokenizer_text_bytes(r->corpus.tokenizer, (uint32_t)r->targets[i]);
     }
     e->done += (uint64_t)b;
     snprintf(suffix, 48, "loss %s", TEXT_LOSS(r->labels ? r->nats / (double)r->labels : NAN));

@@ -442,7 +442,7 @@ static const struct option_spec options[] = {
     OPTION(
         "requests", OPTION_FLAG, AT(requests), NULL,
         "keep the model loaded and answer requests from standard input: each is options of this command, "
-        "one a line, such as --prompt=In the, up to an empty line. Options that it leaves out are those of "
+        "one a line, such as --seed=2, up to an empty line. Options that it leaves out are those of "
         "the command line, \\n in a line is a new line, \\\\ a backslash, and a zero byte follows each text"),
     ADAPTER_OPTION,
     BEST_OPTION,
