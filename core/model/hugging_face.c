@@ -364,6 +364,11 @@ static int read_label_count(struct reading *r, const json_t *json)
     if (count > CLASSES_MAX && !r->status)
         r->status =
             err_set(r->err, STATUS_USAGE, "%s: the classifier has more than %d labels", r->path, CLASSES_MAX);
+    if (count == 1 && !problem && !r->status) /* transformers takes it for a regression */
+        r->status = err_set(r->err, STATUS_USAGE,
+                            "%s: a model with one label gives a score, such as a reward, and no class; only "
+                            "single_label_classification is computed (if it is that, add it as problem_type)",
+                            r->path);
     return count;
 }
 

@@ -150,6 +150,7 @@ TEST_CASE(a_classifier_that_is_not_computed_is_refused)
     expect_refused("id2label", many, "more than 4096 labels");
     expect_refused("problem_type", "\"multi_label_classification\"", "single_label_classification");
     expect_refused("problem_type", "7", "problem_type");
+    expect_refused("id2label", "{\"0\": \"LABEL_0\"}", "a model with one label gives a score");
     expect_refused("pooling", "\"max\"", "pooling is max");
     expect_refused("id2label", "{\"0\": \"a\", \"2\": \"b\"}", "no name for \"1\"");
     expect_refused("id2label", "{\"0\": \"a\", \"1\": 5}", "no name for \"1\"");
