@@ -21,6 +21,13 @@ void classifier_close(struct classifier *c)
     *c = (struct classifier){0};
 }
 
+int classifier_place(enum pooling pooling, int pad, const uint32_t *ids, int count)
+{
+    int at = count - 1;
+    while (pooling == POOLING_LAST && pad >= 0 && at >= 0 && ids[at] == (uint32_t)pad) at--;
+    return at < 0 ? 0 : at;
+}
+
 void classifier_run(struct classifier *c, struct batch_view batch,
                     void (*take)(void *context, int row, const float *logits), void *context)
 {

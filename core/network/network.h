@@ -199,8 +199,8 @@ void network_forward(struct network *network, struct batch_view batch);
 /* After network_forward: the sum of the losses at the labels. Waits for the device. */
 double network_loss(struct network *network, struct batch_view batch);
 
-/* Of a classifier, after network_forward: pools the sequences whose last tokens have a label of at least 0,
- * so that network_logits gives the logits of the sequence at that row. */
+/* Of a classifier, after network_forward: pools the sequences up to the tokens with a label of at least 0, so
+ * that network_logits gives the logits of the sequence at that row. */
 void network_pool(struct network *network, struct batch_view batch);
 
 /* Of a classifier: sets how much texts of each class count in the losses, (num_labels) on the host; before

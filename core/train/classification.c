@@ -1,5 +1,6 @@
 /* Classification, the task of task.h. Texts are packed into rows of train.seq_len tokens; such a row is an
- * example of the task. The label of a text is the target of its last token; no other token has one. */
+ * example of the task. The label of a text is the target of the token that it is judged by; no other token
+ * has one. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,8 +33,8 @@ struct classification {
     int *number;    /* (label_count): the class of each label of the data, owned */
     char **names;   /* (classes), in data.arena */
     float *weights; /* (classes), owned */
-    int pad_token;
-    int followed; /* the class whose score eval.metric names; -1: it names another measure */
+    int pad_token;  /* of the classifier; -1: none */
+    int followed;   /* the class whose score eval.metric names; -1: it names another measure */
     enum class_score { F1, PRECISION, RECALL } score;
     struct rows rows[2]; /* by part */
 
@@ -71,6 +72,7 @@ static enum status adopt_classes(struct classification *m, const char *folder, s
     if (hugging_face_read_config(path, &model.config, NULL) || !model.config.num_labels) return STATUS_OK;
     enum status status = hugging_face_read_classes(path, &model, err);
     if (!status) status = take_names(m, model.classes.names, model.config.num_labels, err);
+    if (!status) m->pad_token = model.classes.pad_token;
     for (int i = 0; !status && i < m->data.label_count; i++)
         if (find_name(m, m->data.names[i]) < 0)
             status = err_set(
@@ -226,11 +228,10 @@ static void fill_rows(const void *context, uint64_t cursor, int B, int32_t *inpu
         for (int t = 0; t < T; t++) labels[t] = LABEL_IGNORED;
         for (int k = 0; k < count; k++) {
             const struct labelled_example *e = &rows->texts[texts[k]];
-            for (int t = 0; t < e->count; t++, at++) {
-                inputs[at] = (int32_t)m->data.ids.ids[e->first + (size_t)t];
-                positions[at] = t;
-            }
-            labels[at - 1] = m->number[e->label];
+            const uint32_t *ids = m->data.ids.ids + e->first;
+            enum pooling pooling = m->base.config->model.sizes.pooling;
+            labels[at + classifier_place(pooling, m->pad_token, ids, e->count)] = m->number[e->label];
+            for (int t = 0; t < e->count; t++, at++) inputs[at] = (int32_t)ids[t], positions[at] = t;
         }
         for (int t = 0; at < T; at++, t++) inputs[at] = 0, positions[at] = t;
     }
@@ -282,6 +283,7 @@ static enum status cl_open(struct config *c, const struct corpus *corpus, const 
     if (!m) return err_no_memory(err, "the labelled texts");
     m->base.config = c;
     m->base.corpus = corpus;
+    m->pad_token = -1;
     bool evaluates = !*c->data.train;
     struct labelled_wish wish = {.text_column = c->data.text_column,
                                  .label_column = c->data.label_column,
@@ -305,7 +307,7 @@ static enum status cl_open(struct config *c, const struct corpus *corpus, const 
         cl_close(&m->base);
         return status;
     }
-    m->pad_token = pad_token_of(c, corpus->tokenizer);
+    if (m->pad_token < 0 && !evaluates) m->pad_token = pad_token_of(c, corpus->tokenizer);
     *out = &m->base;
     return STATUS_OK;
 }

@@ -51,9 +51,9 @@ struct classification {
     struct text texts[TEXTS]; /* `count` of them are waiting */
     int count;
     uint32_t lengths[TEXTS];
-    double *shares; /* (TEXTS, num_labels), owned */
-    int32_t *inputs, *marks,
-        *positions; /* (B,T), owned: of a batch; the mark of a text's last token is its number */
+    double *shares;                      /* (TEXTS, num_labels), owned */
+    int32_t *inputs, *marks, *positions; /* (B,T), owned: of a batch; the mark of the token that a text is
+                                            judged by is its number */
     struct packing packing;
     uint64_t done, truncated, empty, empty_line; /* empty texts of the file, and the line of the first */
     struct json_out json;
@@ -70,11 +70,14 @@ static void fill_row(struct classification *c, uint64_t row, int b)
     for (int n = at; n < end; n++) c->marks[n] = LABEL_IGNORED;
     for (int k = 0; k < count; k++) {
         uint64_t i = texts[k];
+        const uint32_t *ids = c->ids.ids + c->texts[i].first;
+        const struct model *model = &c->loaded.model;
+        int place = classifier_place(model->config.pooling, model->classes.pad_token, ids, c->texts[i].count);
+        c->marks[at + place] = (int32_t)i;
         for (int t = 0; t < c->texts[i].count; t++, at++) {
-            c->inputs[at] = (int32_t)c->ids.ids[c->texts[i].first + (size_t)t];
+            c->inputs[at] = (int32_t)ids[t];
             c->positions[at] = t;
         }
-        c->marks[at - 1] = (int32_t)i;
     }
     for (int t = 0; at < end; at++, t++) c->inputs[at] = 0, c->positions[at] = t;
 }
