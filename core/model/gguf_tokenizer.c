@@ -80,12 +80,13 @@ static const char *find_spaces(const struct bpe *bpe)
 
 /* ---- special tokens ---- */
 
-/* GGUF has no list of end tokens, but names for three: of a text, a turn and a message. */
+/* GGUF has no list of end tokens, but names for three: of a text, a turn and a message. The token that
+ * llama.cpp puts before a text is that of the tokenizer, whatever config.json names. */
 static void put_special_tokens(struct gguf_metadata *m, const struct special_tokens *tokens,
                                const struct bpe *bpe)
 {
-    int64_t bos = tokens->bos, eos = tokens->eos_count ? tokens->eos[0] : -1;
-    if (bos < 0 && bpe->before_count) bos = bpe->before[0];
+    int64_t bos = bpe->before_count ? bpe->before[0] : tokens->bos;
+    int64_t eos = tokens->eos_count ? tokens->eos[0] : -1;
     if (eos < 0 && bpe->after_count) eos = bpe->after[0];
     if (bos >= 0) gguf_put_u32(m, "tokenizer.ggml.bos_token_id", bos);
     if (eos >= 0) gguf_put_u32(m, "tokenizer.ggml.eos_token_id", eos);

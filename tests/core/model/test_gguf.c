@@ -287,6 +287,7 @@ TEST_CASE(split_patterns_have_llama_cpps_names)
         char path[128];
         snprintf(path, sizeof path, "tests/fixtures/tokenizer/%s.json", spaced[i]);
         char *with_spaces = folder_with(path);
+        put(with_spaces, "generation_config.json", "{\"bos_token_id\": 5}"); /* not the tokenizer's */
         open_export(&g, with_spaces, GGUF_F16);
         reader_expect(&g, "tokenizer.ggml.model", "llama");
         assert_true(reader_find(&g, "tokenizer.ggml.add_space_prefix", 7) && reader_take(&g, 1));
