@@ -15,7 +15,7 @@
 struct merging {
     struct model model;
     bool new_head; /* the adapters make a classifier of a language model */
-    bool pools;    /* or were trained on a classifier with another pooling than its own */
+    bool pools;    /* or were trained on a classifier with another pooling or pad token than its own */
     struct safetensors base;
     struct adapter_stack adapters;
     struct safetensor *tensors; /* `count` to write, whose data are those of base or adapters; owned */
@@ -111,12 +111,26 @@ static enum status fetch(void *context, void *host, const struct safetensor *t, 
     return err_set(err, STATUS_INTERRUPTED, "interrupted while merging");
 }
 
+/* Sets *pad to the pad token of the base, a classifier with this config.json. */
+static enum status read_pad_token(const char *path, const struct model_config *config, int *pad,
+                                  struct err *err)
+{
+    struct model base = {0};
+    enum status status = model_init(&base, config, err);
+    if (!status) status = hugging_face_read_classes(path, &base, err);
+    *pad = base.classes.pad_token;
+    model_release(&base);
+    return status;
+}
+
 /* The base's sizes, with the classes of the adapters if these make a classifier. */
 static enum status read_model(struct merging *m, const char *base, const char *adapter, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     struct model_config config, own = {0};
+    int pad = -1;
     enum status status = hugging_face_read_config(checkpoint_join(path, base, "config.json"), &config, err);
+    if (!status && config.num_labels) status = read_pad_token(path, &config, &pad, err);
     if (!status && file_exists(checkpoint_join(path, adapter, "config.json")))
         status = hugging_face_read_config(path, &own, err);
     if (status) return status;
@@ -124,7 +138,9 @@ static enum status read_model(struct merging *m, const char *base, const char *a
     m->pools = own.num_labels && own.pooling != config.pooling;
     if (own.num_labels) config.num_labels = own.num_labels, config.pooling = own.pooling;
     status = model_init(&m->model, &config, err);
-    return status || !own.num_labels ? status : hugging_face_read_classes(path, &m->model, err);
+    if (!status && own.num_labels) status = hugging_face_read_classes(path, &m->model, err);
+    m->pools |= own.num_labels && m->model.classes.pad_token != pad;
+    return status;
 }
 
 /* The tensors to write: the base's, with the head of the adapters in place of one for tokens. That has the

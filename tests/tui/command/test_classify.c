@@ -221,21 +221,26 @@ static double share_of(const json_t *list, size_t i, const char *label)
     return json_real_value(json_object_get(json_object_get(json_array_get(list, i), "probabilities"), label));
 }
 
+static void set_pad_token(const char *config, json_t *id)
+{
+    json_t *json = json_load_file(config, 0, NULL);
+    json_object_set_new(json, "pad_token_id", id);
+    assert_int_equal(json_dump_file(json, config, 0), 0);
+    json_decref(json);
+}
+
 /* As in transformers: the token may be one that the tokenizer puts behind every text. */
 STAGE_CASE(pad_tokens_at_the_end_of_a_text_are_not_what_it_is_judged_by, struct stage *s)
 {
     char path[700];
-    json_error_t error;
     const char *texts = "text,label\napple of it,a\napple of it!!,b\n!!,a\n";
     write_texts(s, path, 90);
     train(s, "abc", path, NULL);
     char *folder = stage_path(s, "padded"), *config = kept_format("%s/config.json", folder);
     stage_write(path, texts, strlen(texts));
     process_run(0, "model", "export", "abc", "-o", folder, NULL);
-    json_t *before = classify_file(folder, path), *json = json_load_file(config, 0, &error);
-    json_object_set_new(json, "pad_token_id", json_integer('!'));
-    assert_int_equal(json_dump_file(json, config, 0), 0);
-    json_decref(json);
+    json_t *before = classify_file(folder, path);
+    set_pad_token(config, json_integer('!'));
     json_t *after = classify_file(folder, path), *scores = evaluate(folder, path);
     assert_true(share_of(before, 0, "a") != share_of(before, 1, "a"));
     expect_close(share_of(after, 1, "a"), share_of(before, 0, "a"), 1e-4);
@@ -243,6 +248,22 @@ STAGE_CASE(pad_tokens_at_the_end_of_a_text_are_not_what_it_is_judged_by, struct 
     double a = share_of(before, 0, "a"), b = share_of(before, 0, "b"), alone = share_of(before, 2, "a");
     double wanted = -(log(a) + log(b) + log(alone)) / 3;
     expect_close(stage_real(scores, "loss"), wanted, 1e-4);
+}
+
+STAGE_CASE(adapters_merged_into_a_classifier_keep_their_pad_token, struct stage *s)
+{
+    char path[700];
+    char *folder = stage_path(s, "unpadded"), *merged = stage_path(s, "merged");
+    write_texts(s, path, 90);
+    train(s, "whole", path, NULL);
+    process_run(0, "model", "export", "whole", "-o", folder, NULL);
+    set_pad_token(kept_format("%s/config.json", folder), json_null());
+    process_run(0, "train", s->config, "--name=tuned", kept_format("--model.from=%s", folder),
+                "--data.format=labels", "--lora.rank=4", "--train.epochs=1", "--progress=none",
+                "--train.seq_len=48", kept_format("--data.train=%s", path), NULL);
+    process_run(0, "model", "merge", folder, "tuned", merged, "--progress=none", NULL);
+    json_t *config = stage_json(stage_read(kept_format("%s/config.json", merged)));
+    assert_int_equal(stage_int(config, "pad_token_id"), 255); /* which no text has */
 }
 
 STAGE_CASE(the_first_batches_of_an_evaluation_are_a_fair_sample, struct stage *s)
