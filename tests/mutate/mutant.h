@@ -33,8 +33,7 @@ __attribute__((constructor)) static void mutant_start(void)
     mutant_chosen = -1;
 }
 
-/* Kernels run with the simulator's hooks in place of ThreadSanitizer's, which has none for atomic operations.
- */
+/* Not instrumented: the simulator takes ThreadSanitizer's place in kernels, without atomic operations. */
 __attribute__((no_sanitize("thread"))) static inline bool mutant_mark(int number, bool differs)
 {
     unsigned char marks = differs ? 3 : 1;

@@ -10,10 +10,10 @@ fastest and nearest first, until one fails twice or does not end. Tests run in a
 all but TREE is read-only, because a bug may signal or remove what is not its own.
 
 The environment comes from the Makefile: SOURCES (files that may be changed), FLAGS (of the compiler), CUDA_FLAGS (of the one
-that compiles CUDA sources for the simulator), BUILD (folder), BUILDER (a make command). The user may set N bugs drawn with SEED; BUGS (numbers of those to try, the others are only
-planted); ONLY (words of which a test's name has one), SLOWEST (seconds that a test may take without a bug); JOBS tests
-at a time; up to BUDGET seconds of tests a bug, of which each may take ten times as long as usual and PATIENCE seconds;
-and no bug is begun after MINUTES.
+that compiles CUDA sources for the simulator), BUILD (folder), BUILDER (a make command). The user may set N bugs drawn with
+SEED; BUGS (numbers of those to try, the others are only planted); ONLY (words of which a test's name has one), SLOWEST
+(seconds that a test may take without a bug); JOBS tests at a time; up to BUDGET seconds of tests a bug, of which each may
+take ten times as long as usual and PATIENCE seconds; and no bug is begun after MINUTES.
 """
 
 import collections
