@@ -1,5 +1,6 @@
 /* The program on a home that several hosts share: the system's list of mounts is that of
  * tests/runs/stand_in/mounts.c. tests/runs/test_shared_home.c tests the database. */
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -63,6 +64,9 @@ STAGE_CASE_TEARDOWN(a_store_without_locks_is_refused_with_the_remedy, remove_pre
 STAGE_CASE_TEARDOWN(without_locks_runs_of_other_hosts_are_not_cleaned, remove_preload, struct stage *s)
 {
     char *store = kept_format("/dev/shm/anneal-test-%d", (int)getpid());
+    struct stat dev, memory;
+    if (stat("/dev", &dev) || stat("/dev/shm", &memory) || dev.st_dev == memory.st_dev)
+        skip(); /* no mount of its own, as in some chroots */
     setenv("ANNEAL_STORE", store, 1);
     process_run(0, "train", s->config, "--checkpoint.keep=10", "--name=far", "--progress=none", NULL);
     char *id = kept(store_fixture_text(store, "select id from runs"), free),
