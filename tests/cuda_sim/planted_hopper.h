@@ -48,7 +48,7 @@ enum planted_hopper {
     HOPPER_NO_GROUP_WAIT,
     HOPPER_SUM_UNNAMED, /* by group_wait */
     HOPPER_LEFT_UNNAMED,
-    HOPPER_SUM_READ,    /* before group_wait */
+    HOPPER_SUM_READ, /* before group_wait */
     HOPPER_SUM_CHANGED,
     HOPPER_LEFT_CHANGED,
     HOPPER_WARPS_DIFFER,
