@@ -208,8 +208,8 @@ static enum status read_number(struct store *store, sqlite3_stmt *select, struct
     return STATUS_OK;
 }
 
-/* The metric's newest value. An import may lack it in its newest rows, which are searched first; of the steps
- * before, the newest summary tells. */
+/* The metric's newest value: that of the newest rows, which may lack it in an import, else that of the newest
+ * summary of steps that has one. */
 static enum status read_metric(struct store *store, enum metric metric, const char *run_id,
                                struct field_value *out, struct err *err)
 {
