@@ -16,8 +16,9 @@
 #include "kernels/real.h"
 #include "kernels/tile.h"
 
-/* Many queries are padded to a multiple of LANES; FEW queries have their keys in the lanes. */
-enum { LANES = 16, FEW = 8 };
+/* Many queries are padded to a multiple of LANES; FEW queries have their keys in the lanes, and the next but
+ * AHEAD are fetched. */
+enum { LANES = 16, FEW = 8, AHEAD = 32 };
 
 struct problem {
     real *out;
@@ -25,7 +26,7 @@ struct problem {
     const real *qkv, *keys, *values;
     const int32_t *slots, *positions;
     int N, window, S, NH, NKV, HS, group, width, ranges, range_keys;
-    bool pairs; /* products of many queries are by dot products */
+    bool pairs; /* products are by dot products */
     float unit; /* scores become powers of two: by log2(e), divided by sqrt(HS) */
 };
 
@@ -37,7 +38,7 @@ struct block {
 /* One worker's tiles. */
 struct tiles {
     float *scores;  /* (TILE keys, TILE queries) */
-    float *queries; /* (words, TILE): transposed; of few queries (FEW, width) */
+    float *queries; /* (words, TILE): transposed; of few queries (FEW, width words) */
     float *wide;    /* (TILE keys, width): keys, then values, where they cannot be read where they are */
     float *sums;    /* (TILE queries, width) */
     int position[TILE];
@@ -100,8 +101,13 @@ static void load_queries(const struct problem *p, struct tiles *t, const struct 
         t->softmax.max[c] = -FLT_MAX;
         t->softmax.total[c] = 0;
     }
-    for (int c = 0; b->columns <= FEW && c < b->columns; c++)
-        for (int i = 0; i < p->HS; i++) t->queries[(ptrdiff_t)c * p->width + i] = widened(from[c][i]);
+    for (int c = 0; b->columns <= FEW && c < b->columns; c++) {
+        float *to = t->queries + (ptrdiff_t)c * p->width;
+        if (p->pairs)
+            memcpy(to, from[c], (size_t)p->HS * sizeof(real));
+        else
+            real_widen(to, from[c], p->HS);
+    }
     tile_word *to = t->queries;
     for (int i = 0; b->columns > FEW && i < p->HS; i += p->pairs ? 2 : 1, to += TILE)
         for (int c = 0; c < lanes; c++)
@@ -131,15 +137,43 @@ static const float *wide_rows(const struct problem *p, struct tiles *t, const re
     return t->wide;
 }
 
-/* Scores of few queries, in rows of TILE keys; keys that a query does not see have minus infinity. */
-static void scores_of_few(const struct problem *p, struct tiles *t, int columns, const float *keys, int u0,
-                          int count, bool masked)
+/* The scores of a query and SIMD_LANES keys. */
+__attribute__((always_inline)) static inline simd_vector
+scores_of_query(const float *query, const real *const keys[SIMD_LANES], int HS, const bool pairs)
+{
+    simd_vector sum[SIMD_LANES] = {{0}};
+    EACH_VECTOR(pairs ? HS / 2 : HS, i, count, {
+        simd_vector x = float_at(query + i, count);
+#pragma GCC unroll 16
+        for (int k = 0; k < SIMD_LANES; k++) {
+            simd_vector y =
+                pairs ? simd_load_part((const float *)keys[k] + i, count) : real_at(keys[k] + i, count);
+            sum[k] = words_step(sum[k], x, y, pairs);
+        }
+    });
+    return simd_totals(sum);
+}
+
+/* Scores of few queries, in rows of TILE keys; keys that a query does not see have minus infinity. Fetches
+ * later ones of the `left` keys, and the values, as many rows side by side are too much for the processor's
+ * own prefetching. */
+static void scores_of_few(const struct problem *p, struct tiles *t, int columns, const real *keys,
+                          const real *values, int u0, int count, int left, bool masked)
 {
     int window = p->window > 0 ? p->window : p->S;
-    for (int k = 0; k < count; k++)
-        for (int c = 0; c < columns; c++)
-            t->scores[c * TILE + k] =
-                (float)simd_dot(t->queries + (ptrdiff_t)c * p->width, keys + (ptrdiff_t)k * p->width, p->HS);
+    for (int k = 0; k < count; k += SIMD_LANES) {
+        const real *of[SIMD_LANES];
+        for (int i = 0; i < SIMD_LANES; i++)
+            of[i] = keys + (ptrdiff_t)(k + i < count ? k + i : count - 1) * p->HS;
+        if (k + AHEAD < left) real_fetch(keys + (ptrdiff_t)(k + AHEAD) * p->HS, SIMD_LANES * p->HS);
+        real_fetch(values + (ptrdiff_t)k * p->HS, SIMD_LANES * p->HS);
+        for (int c = 0; c < columns; c++) {
+            const float *query = t->queries + (ptrdiff_t)c * p->width;
+            simd_vector scores = TILE_PAIRS && p->pairs ? scores_of_query(query, of, p->HS, true)
+                                                        : scores_of_query(query, of, p->HS, false);
+            simd_store(t->scores + (ptrdiff_t)c * TILE + k, scores);
+        }
+    }
     for (int c = 0; masked && c < columns; c++) {
         float *row = t->scores + (ptrdiff_t)c * TILE;
         int last = t->position[c];
@@ -148,9 +182,10 @@ static void scores_of_few(const struct problem *p, struct tiles *t, int columns,
     }
 }
 
-/* tile_softmax for few queries. */
-static void softmax_of_few(struct tiles *t, float unit, int columns, int count)
+/* tile_softmax for few queries; with pairs, rows of TILE words of two keys. */
+static void softmax_of_few(const struct problem *p, struct tiles *t, int columns, int count)
 {
+    const float unit = p->unit;
     for (int c = 0; c < columns; c++) {
         float *row = t->scores + (ptrdiff_t)c * TILE, before = t->softmax.max[c];
         simd_vector most = (simd_vector){0} - INFINITY, total = {0};
@@ -159,7 +194,10 @@ static void softmax_of_few(struct tiles *t, float unit, int columns, int count)
         float top = simd_greatest(most), max = top > before ? top : before;
         for (int k = 0; k < count; k += SIMD_LANES) {
             simd_vector e = real_exp2((simd_load(row + k) - max) * unit);
-            simd_store(row + k, e);
+            if (p->pairs)
+                real_store((real *)row + k, e);
+            else
+                simd_store(row + k, e);
             total += e;
         }
         float keep = real_exp2((simd_vector){0} + (before - max) * unit)[0];
@@ -184,26 +222,25 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
         int count = to - u0 < TILE ? to - u0 : TILE;
         const real *key = keys + (ptrdiff_t)u0 * p->HS, *value = values + (ptrdiff_t)u0 * p->HS;
         bool masked = u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window);
-        struct tile_how how = {.pairs = p->pairs && !few};
-        struct tile_operand k = {(const tile_word *)key, p->HS / 2, 1, count};
-        if (!few && !how.pairs) k = (struct tile_operand){wide_rows(p, t, key, count), p->width, 1, count};
+        struct tile_how how = {.pairs = p->pairs};
+        struct tile_operand probabilities = {t->scores, few ? TILE : 1, few ? 1 : TILE, lanes};
         if (few) {
-            scores_of_few(p, t, b->columns, wide_rows(p, t, key, count), u0, count, masked);
-            softmax_of_few(t, p->unit, b->columns, count);
+            scores_of_few(p, t, b->columns, key, value, u0, count, to - u0, masked);
+            softmax_of_few(p, t, b->columns, count);
         } else {
+            struct tile_operand k = {(const tile_word *)key, p->HS / 2, 1, count};
+            if (!p->pairs) k = (struct tile_operand){wide_rows(p, t, key, count), p->width, 1, count};
             tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, how);
             if (masked) mask(p, t, u0, count, lanes);
             for (int lane = 0; lane < lanes; lane += SIMD_LANES)
                 tile_softmax(t->scores, p->unit, &t->softmax, lane, 0, count);
+            if (p->pairs) tile_round_pairs(t->scores, NULL, count);
         }
         const float *v = t->wide;
-        if (how.pairs) {
-            tile_round_pairs(t->scores, NULL, count);
+        if (p->pairs)
             tile_copy_pairs(t->wide, p->width, value, p->HS, count, p->HS);
-        } else {
+        else
             v = wide_rows(p, t, value, count);
-        }
-        struct tile_operand probabilities = {t->scores, few ? TILE : 1, few ? 1 : TILE, lanes};
         how.add = u0 > from, how.keep = u0 > from ? t->softmax.keep : NULL;
         tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count, how);
     }

@@ -8,11 +8,15 @@
  * follow well, so the tile asks for the rows of the next one. Of further tiles of x the same rows of w come
  * from the cache.
  *
+ * With dot products of pairs (vdpbf16ps), x and w in bf16 are multiplied as they lie in memory, a vector of
+ * 32 at a time.
+ *
  * NF4: a block of 64 elements at a time is decoded into a buffer and multiplied with all rows of x; with
  * AVX-512 and one row of x it stays in registers. Decoding takes longer than reading codes from a cache. */
 
 #include "kernels/device/cpu_device.h"
 #include "kernels/nf4_decode.h"
+#include "kernels/pack.h"
 #include "kernels/real.h"
 
 /* All sums of a tile are in registers: 16 of the 32 of AVX-512 and NEON, 8 of 16. */
@@ -28,67 +32,89 @@ struct product {
     int M, K;
 };
 
+/* What w holds. */
+enum kind { FLOATS, HALVES, PAIRS }; /* HALVES: bf16 that is widened, PAIRS: that is not, no more than x */
+
 #define INLINE __attribute__((always_inline)) static inline
 
-INLINE simd_vector weights(const void *w, size_t at, enum element element)
+INLINE size_t kind_bytes(enum kind kind)
 {
-    return element == ELEMENT_BF16 ? simd_load_bf16((const uint16_t *)w + at)
-                                   : simd_load((const float *)w + at);
+    return kind == FLOATS ? sizeof(float) : sizeof(uint16_t);
 }
 
-INLINE float weight(const void *w, size_t at, enum element element)
+/* Steps of K in a vector. */
+INLINE int kind_steps(enum kind kind)
 {
-    return element == ELEMENT_BF16 ? simd_from_bf16(((const uint16_t *)w)[at]) : ((const float *)w)[at];
+    return kind == PAIRS ? 2 * SIMD_LANES : SIMD_LANES;
+}
+
+INLINE simd_vector inputs(const real *x, enum kind kind)
+{
+    return kind == PAIRS ? simd_load_part((const float *)x, SIMD_LANES) : real_load(x);
+}
+
+INLINE simd_vector weights(const void *w, size_t at, enum kind kind)
+{
+    const void *from = (const char *)w + at * kind_bytes(kind);
+    return kind == HALVES ? simd_load_bf16(from) : simd_load_part(from, SIMD_LANES);
+}
+
+INLINE float weight(const void *w, size_t at, enum kind kind)
+{
+    return kind == FLOATS ? ((const float *)w)[at] : simd_from_bf16(((const uint16_t *)w)[at]);
 }
 
 /* Prefetches once for every cache line of w; for nothing in memory that does not exist. */
-INLINE void prefetch(const void *w, size_t at, size_t ahead, enum element element)
+INLINE void prefetch(const void *w, size_t at, size_t ahead, enum kind kind)
 {
-    size_t byte = at * element_bytes(element);
+    size_t byte = at * kind_bytes(kind);
     if (byte % CACHE_LINE == 0) __builtin_prefetch((const void *)((uintptr_t)w + byte + ahead));
 }
 
 /* Σ x w over K, in CHAINS sums of every CHAINS-th vector, as one sum would wait for itself. */
-INLINE float dot(const real *x, const void *w, int K, enum element element)
+INLINE float dot(const real *x, const void *w, int K, enum kind kind)
 {
     simd_vector sum[CHAINS] = {{0}};
+    const int steps = kind_steps(kind);
     int k = 0;
-    for (; k + CHAINS * SIMD_LANES <= K; k += CHAINS * SIMD_LANES)
+    for (; k + CHAINS * steps <= K; k += CHAINS * steps)
 #pragma GCC unroll 4
         for (int i = 0; i < CHAINS; i++) {
-            int at = k + i * SIMD_LANES;
-            if (element == ELEMENT_BF16) prefetch(w, (size_t)at, PREFETCH, element);
-            sum[i] += real_load(x + at) * weights(w, (size_t)at, element);
+            int at = k + i * steps;
+            if (kind != FLOATS) prefetch(w, (size_t)at, PREFETCH, kind);
+            sum[i] = words_step(sum[i], inputs(x + at, kind), weights(w, (size_t)at, kind), kind == PAIRS);
         }
-    for (; k + SIMD_LANES <= K; k += SIMD_LANES) sum[0] += real_load(x + k) * weights(w, (size_t)k, element);
+    for (; k + steps <= K; k += steps)
+        sum[0] = words_step(sum[0], inputs(x + k, kind), weights(w, (size_t)k, kind), kind == PAIRS);
     float rest = 0;
-    for (; k < K; k++) rest += widened(x[k]) * weight(w, (size_t)k, element);
+    for (; k < K; k++) rest += widened(x[k]) * weight(w, (size_t)k, kind);
     return simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
 /* out (rows, columns) of that many rows of x and of w. ahead: bytes to the rows of w to prefetch; 0: none. */
-INLINE void tile(const int rows, const int columns, enum element element, real *out, int out_stride,
-                 const real *x, int x_stride, const void *w, int w_stride, int K, size_t ahead)
+INLINE void tile(const int rows, const int columns, enum kind kind, real *out, int out_stride, const real *x,
+                 int x_stride, const void *w, int w_stride, int K, size_t ahead)
 {
     simd_vector sum[TILE_ROWS][TILE_WEIGHTS];
 #pragma GCC unroll 4
     for (int m = 0; m < rows; m++)
 #pragma GCC unroll 4
         for (int n = 0; n < columns; n++) sum[m][n] = (simd_vector){0};
+    const int steps = kind_steps(kind);
     int k = 0;
-    for (; k + SIMD_LANES <= K; k += SIMD_LANES) {
+    for (; k + steps <= K; k += steps) {
         simd_vector b[TILE_WEIGHTS];
 #pragma GCC unroll 4
         for (int n = 0; n < columns; n++) {
             size_t at = (size_t)n * (size_t)w_stride + (size_t)k;
-            b[n] = weights(w, at, element);
-            if (ahead) prefetch(w, at, ahead, element);
+            b[n] = weights(w, at, kind);
+            if (ahead) prefetch(w, at, ahead, kind);
         }
 #pragma GCC unroll 4
         for (int m = 0; m < rows; m++) {
-            simd_vector a = real_load(x + (size_t)m * (size_t)x_stride + k);
+            simd_vector a = inputs(x + (size_t)m * (size_t)x_stride + k, kind);
 #pragma GCC unroll 4
-            for (int n = 0; n < columns; n++) sum[m][n] += a * b[n];
+            for (int n = 0; n < columns; n++) sum[m][n] = words_step(sum[m][n], a, b[n], kind == PAIRS);
         }
     }
 #pragma GCC unroll 4
@@ -98,22 +124,21 @@ INLINE void tile(const int rows, const int columns, enum element element, real *
             float rest = 0;
             for (int j = k; j < K; j++)
                 rest += widened(x[(size_t)m * (size_t)x_stride + (size_t)j]) *
-                        weight(w, (size_t)n * (size_t)w_stride + (size_t)j, element);
+                        weight(w, (size_t)n * (size_t)w_stride + (size_t)j, kind);
             out[(size_t)m * (size_t)out_stride + (size_t)n] = rounded(simd_total(sum[m][n]) + rest);
         }
 }
 
 /* All rows of x with `columns` rows of w, from row n on. */
-INLINE void strip(const struct product *p, int n, const int columns, enum element element)
+INLINE void strip(const struct product *p, int n, const int columns, enum kind kind)
 {
-    const void *w = (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * element_bytes(element);
-    size_t next = (size_t)columns * (size_t)p->w.stride * element_bytes(element);
+    const void *w = (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * kind_bytes(kind);
+    size_t next = (size_t)columns * (size_t)p->w.stride * kind_bytes(kind);
     for (int m = 0; m < p->M; m += TILE_ROWS) {
         real *out = (real *)p->out.at + (size_t)m * (size_t)p->out.stride + (size_t)n;
         const real *x = (const real *)p->x.at + (size_t)m * (size_t)p->x.stride;
         size_t ahead = m == 0 ? next : 0; /* once is enough */
-#define TILE(rows)                                                                                           \
-    tile(rows, columns, element, out, p->out.stride, x, p->x.stride, w, p->w.stride, p->K, ahead)
+#define TILE(rows) tile(rows, columns, kind, out, p->out.stride, x, p->x.stride, w, p->w.stride, p->K, ahead)
         switch (p->M - m) {
         case 1:
             TILE(1);
@@ -133,15 +158,15 @@ INLINE void strip(const struct product *p, int n, const int columns, enum elemen
 }
 
 /* Columns [n, end) of out. */
-INLINE void columns(const struct product *p, int n, int end, enum element element)
+INLINE void columns(const struct product *p, int n, int end, enum kind kind)
 {
     if (p->M == 1)
         for (; n < end; n++)
             ((real *)p->out.at)[n] = rounded(
-                dot(p->x.at, (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * element_bytes(element),
-                    p->K, element));
-    for (; n + TILE_WEIGHTS <= end; n += TILE_WEIGHTS) strip(p, n, TILE_WEIGHTS, element);
-    for (; n < end; n++) strip(p, n, 1, element);
+                dot(p->x.at, (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * kind_bytes(kind), p->K,
+                    kind));
+    for (; n + TILE_WEIGHTS <= end; n += TILE_WEIGHTS) strip(p, n, TILE_WEIGHTS, kind);
+    for (; n < end; n++) strip(p, n, 1, kind);
 }
 
 /* ---- NF4 ---- */
@@ -225,15 +250,18 @@ void gemm_few_rows(struct matrix out, struct matrix x, struct matrix w, int M, i
                                        elements, w.element == ELEMENT_NF4_NESTED};
     long lines = (N + 15) / 16; /* so that two threads never write to one cache line */
     int threads = stream->threads;
+    bool pairs = TILE_PAIRS && stream->dots;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int i = 0; i < threads; i++) {
         long from = lines * i / threads * 16, to = lines * (i + 1) / threads * 16;
         int end = to < N ? (int)to : N;
         if (element_is_nf4(w.element))
             nf4_columns(&p, &packed, (int)from, end);
-        else if (w.element == ELEMENT_BF16)
-            columns(&p, (int)from, end, ELEMENT_BF16);
+        else if (w.element == ELEMENT_FP32)
+            columns(&p, (int)from, end, FLOATS);
+        else if (pairs)
+            columns(&p, (int)from, end, PAIRS);
         else
-            columns(&p, (int)from, end, ELEMENT_FP32);
+            columns(&p, (int)from, end, HALVES);
     }
 }

@@ -13,12 +13,30 @@
 /* A word as products read it. */
 typedef float tile_word __attribute__((aligned(2), may_alias));
 
+/* Whether products of pairs are possible. */
+#if defined(KERNELS_BF16) && defined(__AVX512BF16__)
+enum { TILE_PAIRS = 1 };
+#else
+enum { TILE_PAIRS = 0 };
+#endif
+
 /* sum + x·y; pairs: words of two steps, both of whose products are added. */
+__attribute__((always_inline)) static inline simd_vector words_step(simd_vector sum, simd_vector x,
+                                                                    simd_vector y, const bool pairs)
+{
+#ifdef __AVX512BF16__
+    if (pairs) return (simd_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)y);
+#endif
+    (void)pairs;
+    return sum + x * y;
+}
+
+/* The same with one word x for all lanes. */
 __attribute__((always_inline)) static inline simd_vector tile_step(simd_vector sum, float x, simd_vector y,
                                                                    const bool pairs)
 {
 #ifdef __AVX512BF16__
-    if (pairs) return (simd_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(x), (__m512bh)y);
+    if (pairs) return words_step(sum, (simd_vector)_mm512_set1_ps(x), y, true);
 #endif
     (void)pairs;
     return sum + x * y;

@@ -155,6 +155,42 @@ static inline float simd_total(simd_vector x)
     return x[0] + x[1];
 }
 
+/* Lane i: simd_total(x[i]), with the same bits. Two vectors become one, of half as many parts of each sum. */
+static inline simd_vector simd_totals(const simd_vector x[SIMD_LANES])
+{
+    simd_vector y[SIMD_LANES];
+    memcpy(y, x, sizeof y);
+#define SIMD_KEPT(i, far)     ((i) & (far) ? (i) + SIMD_LANES : (i))
+#define SIMD_MOVED(i, far)    ((i) & (far) ? ((i) ^ (far)) + SIMD_LANES : (i) ^ (far))
+#define SIMD_FOUR(of, i, far) of(i, far), of((i) + 1, far), of((i) + 2, far), of((i) + 3, far)
+#if SIMD_LANES == 16
+#define SIMD_ALL(of, far)                                                                                    \
+    SIMD_FOUR(of, 0, far), SIMD_FOUR(of, 4, far), SIMD_FOUR(of, 8, far), SIMD_FOUR(of, 12, far)
+#elif SIMD_LANES == 8
+#define SIMD_ALL(of, far) SIMD_FOUR(of, 0, far), SIMD_FOUR(of, 4, far)
+#else
+#define SIMD_ALL(of, far) SIMD_FOUR(of, 0, far)
+#endif
+#define SIMD_HALVE(far)                                                                                      \
+    for (int i = 0; i < (far); i++)                                                                          \
+        y[i] = __builtin_shufflevector(y[i], y[i + (far)], SIMD_ALL(SIMD_KEPT, far)) +                       \
+               __builtin_shufflevector(y[i], y[i + (far)], SIMD_ALL(SIMD_MOVED, far));
+#if SIMD_LANES == 16
+    SIMD_HALVE(8)
+#endif
+#if SIMD_LANES >= 8
+    SIMD_HALVE(4)
+#endif
+    SIMD_HALVE(2)
+    SIMD_HALVE(1)
+#undef SIMD_KEPT
+#undef SIMD_MOVED
+#undef SIMD_FOUR
+#undef SIMD_ALL
+#undef SIMD_HALVE
+    return y[0];
+}
+
 /* Lane by lane a > b ? a : b, so b where a is not a number. Compilers make three instructions of a choice by
  * mask. */
 static inline simd_vector simd_greater(simd_vector a, simd_vector b)

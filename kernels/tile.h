@@ -26,13 +26,6 @@ enum { TILE_ROWS = 4, TILE_GROUPS = TILE / TILE_ROWS };
 #define TILE_VECTORS 2
 #endif
 
-/* Whether products of pairs are possible. */
-#if defined(KERNELS_BF16) && defined(__AVX512BF16__)
-enum { TILE_PAIRS = 1 };
-#else
-enum { TILE_PAIRS = 0 };
-#endif
-
 /* One operand a: word (r, k) is data[r * row_step + k * k_step]; rows from `rows` on repeat the last. */
 struct tile_operand {
     const tile_word *data;
@@ -64,34 +57,35 @@ struct tile_how {
     const struct tile_ahead *ahead;  /* two; NULL: none */
 };
 
-__attribute__((always_inline)) static inline void
-tile_block(const int vectors, const bool pairs, float *c, ptrdiff_t ldc, const tile_word *const a[TILE_ROWS],
-           ptrdiff_t k_step, const float *b, ptrdiff_t ldb, int words, bool add, const float *keep)
+__attribute__((always_inline)) static inline void tile_block(const int count, const int vectors,
+                                                             const bool pairs, float *c, ptrdiff_t ldc,
+                                                             const tile_word *const a[TILE_ROWS],
+                                                             ptrdiff_t k_step, const float *b, ptrdiff_t ldb,
+                                                             int words, bool add, const float *keep)
 {
     simd_vector sum[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 4
-    for (int r = 0; r < TILE_ROWS; r++)
+    for (int r = 0; r < count; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             sum[r][v] = add ? simd_load(c + r * ldc + v * SIMD_LANES) : (simd_vector){0};
             if (keep) sum[r][v] *= keep[r];
         }
-    const tile_word *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
     for (int k = 0; k < words; k++) {
         const float *bk = b + k * ldb;
         ptrdiff_t at = k * k_step;
-        float x0 = a0[at], x1 = a1[at], x2 = a2[at], x3 = a3[at];
+        float x[TILE_ROWS];
+#pragma GCC unroll 4
+        for (int r = 0; r < count; r++) x[r] = a[r][at];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             simd_vector y = simd_load(bk + v * SIMD_LANES);
-            sum[0][v] = tile_step(sum[0][v], x0, y, pairs);
-            sum[1][v] = tile_step(sum[1][v], x1, y, pairs);
-            sum[2][v] = tile_step(sum[2][v], x2, y, pairs);
-            sum[3][v] = tile_step(sum[3][v], x3, y, pairs);
+#pragma GCC unroll 4
+            for (int r = 0; r < count; r++) sum[r][v] = tile_step(sum[r][v], x[r], y, pairs);
         }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < TILE_ROWS; r++)
+    for (int r = 0; r < count; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) simd_store(c + r * ldc + v * SIMD_LANES, sum[r][v]);
 }
@@ -104,7 +98,7 @@ static inline void tile_fetch(const struct tile_ahead *ahead, int row)
                 __builtin_prefetch((const char *)ahead->rows + r * ahead->step + at, 0, 2);
 }
 
-/* c (M,N) = or += a (M,K) b (K,N). M is rounded up to whole groups and N to whole vectors, which c (row
+/* c (M,N) = or += a (M,K) b (K,N). M > 1 is rounded up to whole groups and N to whole vectors, which c (row
  * length ldc) and b (row length ldb) must have room for; K and `steps` to whole words. */
 static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const float *b, int ldb, int M,
                                  int N, int K, struct tile_how how)
@@ -129,12 +123,18 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
                                                                            : left;
 #define TILE_BLOCK(vectors)                                                                                  \
     case vectors:                                                                                            \
-        if (pairs)                                                                                           \
-            tile_block(vectors, true, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,         \
+        if (pairs && M == 1)                                                                                 \
+            tile_block(1, vectors, true, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,      \
                        how.add, keep);                                                                       \
+        else if (M == 1)                                                                                     \
+            tile_block(1, vectors, false, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,     \
+                       how.add, keep);                                                                       \
+        else if (pairs)                                                                                      \
+            tile_block(TILE_ROWS, vectors, true, out + at, ldc, rows, a.k_step, steps + at, ldb,             \
+                       k.to - k.from, how.add, keep);                                                        \
         else                                                                                                 \
-            tile_block(vectors, false, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,        \
-                       how.add, keep);                                                                       \
+            tile_block(TILE_ROWS, vectors, false, out + at, ldc, rows, a.k_step, steps + at, ldb,            \
+                       k.to - k.from, how.add, keep);                                                        \
         break;
             switch (vectors) {
                 TILE_BLOCK(1)
@@ -163,12 +163,26 @@ static inline void tile_copy(float *to, int width, const real *from, ptrdiff_t s
 /* The same in words of two rows; a missing one is zeros. HS rounded up to 16 is `width`. */
 static inline void tile_copy_pairs(float *to, int width, const real *from, ptrdiff_t step, int rows, int HS)
 {
-    for (int r = 0; r < rows; r += 2, to += width, from += 2 * step)
-        EACH_VECTOR(HS, i, count, {
-            simd_words low = (simd_words)real_at(from + i, count) >> 16, high = {0};
-            if (r + 1 < rows) high = (simd_words)real_at(from + step + i, count);
-            simd_store(to + i, (simd_vector)(low | high));
-        });
+#ifdef __AVX512BF16__
+    const __m512i first =
+                      _mm512_add_epi32(_mm512_set1_epi32(0x200000),
+                                       _mm512_mullo_epi32((__m512i)SIMD_COUNT, _mm512_set1_epi32(0x10001))),
+                  second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+    for (int r = 0; r < rows; r += 2, to += width, from += 2 * step) {
+        bool both = r + 1 < rows;
+        for (int i = 0; i < HS; i += 32) {
+            bool whole = HS - i >= 32;
+            __mmask32 there = whole ? ~0u : (1u << (HS - i)) - 1, other = both ? there : 0;
+            __m512i even = _mm512_maskz_loadu_epi16(there, from + i),
+                    odd = _mm512_maskz_loadu_epi16(other, from + step + i);
+            simd_store(to + i, (simd_vector)_mm512_permutex2var_epi16(even, first, odd));
+            if (whole || i + SIMD_LANES < width)
+                simd_store(to + i + SIMD_LANES, (simd_vector)_mm512_permutex2var_epi16(even, second, odd));
+        }
+    }
+#else
+    (void)to, (void)width, (void)from, (void)step, (void)rows, (void)HS;
+#endif
 }
 
 /* Queries in lanes of an online softmax. A maximum begins with -FLT_MAX, not minus infinity: a query may see

@@ -1,8 +1,10 @@
 /* Attention over the KV cache against a naive double-precision reference. What a row must not see is not a
  * number, so that reading it fails. */
 #include <math.h>
+#include <sys/mman.h>
 
-#include "kernels/device/backend.h"
+#include "core/base/half.h"
+#include "kernels/device/cpu.h"
 #include "tests/cmocka.h"
 #include "tests/kernels/check.h"
 
@@ -139,6 +141,69 @@ static void shapes_body(const struct check_target *t)
 TEST_CASE(every_shape_agrees_with_the_reference)
 {
     check_each_isa(2, shapes_body);
+}
+
+/* x (n) in bf16, where memory ends behind the last of them. Release with munmap(*start, *length). */
+static uint16_t *at_the_end(const float *x, size_t n, void **start, size_t *length)
+{
+    size_t bytes = n * sizeof(uint16_t), page = 4096, body = (bytes + page - 1) / page * page;
+    *length = body + page;
+    *start = mmap(NULL, *length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(*start, MAP_FAILED);
+    assert_int_equal(mprotect((char *)*start + body, page, PROT_NONE), 0);
+    uint16_t *end = (uint16_t *)((char *)*start + body) - n;
+    for (size_t i = 0; i < n; i++) end[i] = bf16_of_float(x[i]);
+    return end;
+}
+
+static void round_to_bf16(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = float_of_bf16(bf16_of_float(x[i]));
+}
+
+static void in_bf16(const struct check_target *t, const struct shape *s)
+{
+    struct scene c;
+    struct stream *stream;
+    struct err err;
+    void *start[3];
+    size_t length[3];
+    open_scene(&c, t, s);
+    size_t qkv_count = (size_t)c.N * c.row;
+    round_to_bf16(c.qkv, qkv_count), round_to_bf16(c.keys, c.cache), round_to_bf16(c.values, c.cache);
+    uint16_t *qkv = at_the_end(c.qkv, qkv_count, &start[0], &length[0]),
+             *keys = at_the_end(c.keys, c.cache, &start[1], &length[1]),
+             *values = at_the_end(c.values, c.cache, &start[2], &length[2]),
+             *out = malloc(c.out * sizeof *out);
+    void *workspace = check_workspace(attention_cached_workspace(c.N, c.longest, s->NH, s->NKV, s->HS));
+    float *widened = check_poisoned(c.out);
+    double *want = check_doubles(NULL, c.out);
+    assert_non_null(out);
+    assert_int_equal(t->backend->stream_open(t->device, PRECISION_BF16, &stream, &err), STATUS_OK);
+    t->backend->attention_cached(out, qkv, keys, values, c.slots, c.positions, workspace, c.N, c.longest, c.S,
+                                 s->NH, s->NKV, s->HS, s->window, stream);
+    for (size_t i = 0; i < c.out; i++) widened[i] = float_of_bf16(out[i]);
+    reference(&c, want);
+    check_near(t->isa, widened, want, c.out, 6e-3);
+    t->backend->stream_close(stream);
+    for (int i = 0; i < 3; i++) munmap(start[i], length[i]);
+    free(out), free(widened), free(want), free(workspace);
+    close_scene(&c);
+}
+
+/* Nothing is read behind the cache, and nothing behind a sequence counts. */
+TEST_CASE(in_bf16_each_instruction_set_agrees_with_the_reference)
+{
+    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot"};
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        struct check_target t;
+        if (!cpu_backend_for(isas[i])) continue;
+        setenv("ANNEAL_CPU_ISA", isas[i], 1);
+        check_open(&t, isas[i], 2);
+        for (int shape = 0; shape < SHAPES; shape++) in_bf16(&t, &shapes[shape]);
+        check_close(&t);
+        unsetenv("ANNEAL_CPU_ISA");
+    }
 }
 
 TEST_CASE(bits_do_not_depend_on_the_thread_count)
