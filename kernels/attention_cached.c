@@ -137,20 +137,26 @@ static const float *wide_rows(const struct problem *p, struct tiles *t, const re
     return t->wide;
 }
 
+/* sum[k] += the products of words i to i + count of a query and of keys[k]. */
+__attribute__((always_inline)) static inline void add_words(simd_vector sum[SIMD_LANES], const float *query,
+                                                            const real *const keys[SIMD_LANES], int i,
+                                                            const int count, const bool pairs)
+{
+    simd_vector x = float_at(query + i, count);
+#pragma GCC unroll 16
+    for (int k = 0; k < SIMD_LANES; k++) {
+        simd_vector y =
+            pairs ? simd_load_part((const float *)keys[k] + i, count) : real_at(keys[k] + i, count);
+        sum[k] = words_step(sum[k], x, y, pairs);
+    }
+}
+
 /* The scores of a query and SIMD_LANES keys. */
 __attribute__((always_inline)) static inline simd_vector
 scores_of_query(const float *query, const real *const keys[SIMD_LANES], int HS, const bool pairs)
 {
     simd_vector sum[SIMD_LANES] = {{0}};
-    EACH_VECTOR(pairs ? HS / 2 : HS, i, count, {
-        simd_vector x = float_at(query + i, count);
-#pragma GCC unroll 16
-        for (int k = 0; k < SIMD_LANES; k++) {
-            simd_vector y =
-                pairs ? simd_load_part((const float *)keys[k] + i, count) : real_at(keys[k] + i, count);
-            sum[k] = words_step(sum[k], x, y, pairs);
-        }
-    });
+    EACH_VECTOR(pairs ? HS / 2 : HS, i, count, add_words(sum, query, keys, i, count, pairs););
     return simd_totals(sum);
 }
 
