@@ -1,6 +1,8 @@
 /* `anneal import`: histories from files, as a new run. */
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 #include "runs/exchange/import.h"
@@ -69,17 +71,28 @@ static enum status import_runs(struct store *store, const struct options *o, str
     return status;
 }
 
+static enum status look_for(const char *path, struct err *err)
+{
+    if (access(path, R_OK) == 0) return STATUS_OK;
+    return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot open: %s", path,
+                   strerror(errno));
+}
+
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
     struct store *store = NULL;
+    enum status status = STATUS_OK;
     if (!o->store && !words->count) return err_set(err, STATUS_USAGE, "needs a FILE, or --store FOLDER");
     if (o->store && (words->count || o->name))
         return err_set(err, STATUS_USAGE,
                        "--store imports runs as they are called there: no FILE and no --name");
     if (!o->store && (o->filter || o->checkpoints >= 0))
         return err_set(err, STATUS_USAGE, "--filter and --checkpoints need --store FOLDER");
-    enum status status = store_open(NULL, STORE_WRITE, &store, err);
+    /* before the store is opened, which makes one where there is none: a mistyped path must leave nothing */
+    if (o->store) status = look_for(o->store, err);
+    for (int i = 0; !status && i < words->count; i++) status = look_for(words->words[i], err);
+    if (!status) status = store_open(NULL, STORE_WRITE, &store, err);
     if (!status) status = o->store ? import_runs(store, o, err) : import_logs(store, words, o->name, err);
     store_close(store);
     return status;

@@ -60,6 +60,18 @@ TEST_CASE(import_prints_the_id_and_every_command_knows_the_run)
     assert_non_null(strstr(out, "main.log"));
 }
 
+STAGE_CASE(importing_what_is_not_there_makes_no_store, struct stage *s)
+{
+    const char *away = stage_path(s, "away"), *one = stage_path(s, "loss.csv");
+    stage_write(one, "step,loss\n", 10);
+    assert_int_equal(setenv("ANNEAL_HOME", away, 1), 0);
+    process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL),
+                            "/nowhere.csv: cannot open: No such");
+    process_expect_sentence(process_run(1, "import", one, "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
+    process_expect_sentence(process_run(1, "import", "--store", "/nowhere", NULL), "/nowhere: cannot open");
+    assert_false(file_exists(away));
+}
+
 /* Whose logs have the same name, as those of many trainers have. */
 TEST_CASE(imports_at_the_same_time_leave_each_other_alone)
 {
