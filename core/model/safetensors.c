@@ -234,6 +234,22 @@ void safetensors_close(struct safetensors *file)
     *file = (struct safetensors){0};
 }
 
+bool safetensor_is_finite(const struct safetensor *t)
+{
+    bool half = strcmp(t->dtype, "F16") == 0, is_float = strcmp(t->dtype, "F32") == 0;
+    if (!half && !is_float && strcmp(t->dtype, "BF16") != 0) return true;
+    /* the exponent, of which all bits are set then; that of F32 lies in its upper half as that of BF16 */
+    const uint16_t exponent = half ? 0x7C00 : 0x7F80;
+    const unsigned char *upper = (const unsigned char *)t->data + (is_float ? 2 : 0);
+    const size_t width = safetensor_width(t), count = t->bytes / width;
+    for (size_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, upper + i * width, sizeof bits);
+        if ((le16toh(bits) & exponent) == exponent) return false;
+    }
+    return true;
+}
+
 void safetensor_read(const struct safetensor *t, size_t first, size_t count, float *out)
 {
     size_t width = safetensor_width(t);

@@ -10,6 +10,7 @@
 #ifndef ANNEAL_CORE_MODEL_SAFETENSORS_H
 #define ANNEAL_CORE_MODEL_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -61,6 +62,8 @@ static inline size_t safetensor_width(const struct safetensor *tensor)
 {
     return strcmp(tensor->dtype, "F32") == 0 ? 4 : 2;
 }
+/* Whether no number of a tensor is NaN or infinite; true for one of another type. Reads all its data. */
+bool safetensor_is_finite(const struct safetensor *tensor);
 /* `count` elements of such a tensor in host memory, from `first` on. */
 void safetensor_read(const struct safetensor *tensor, size_t first, size_t count, float *out);
 /* Numbers in the type of the tensor, rounded to the nearest. */

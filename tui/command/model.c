@@ -385,6 +385,21 @@ static enum status choose_place(const struct options *o, const char *source, cha
     return status ? status : check_no_run(name, err);
 }
 
+/* The weights were copied just now, so that reading them costs little. */
+static void warn_of_broken_numbers(const struct safetensors *weights)
+{
+    const char *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < weights->count; i++) {
+        if (safetensor_is_finite(&weights->tensors[i])) continue;
+        if (!count++) first = weights->tensors[i].name;
+    }
+    if (count)
+        output_warn("%zu of %zu tensors %s numbers that are NaN or infinite, the first is %s (what the model "
+                    "computes is useless then: get its files anew, or take an earlier checkpoint)",
+                    count, weights->count, count == 1 ? "has" : "have", CLEAN_LINE(first));
+}
+
 static void print_import(const struct description *m, const char *name, int64_t bytes)
 {
     char path[PATH_MAX], word[PATH_MAX + 8];
@@ -418,6 +433,7 @@ static void print_import(const struct description *m, const char *name, int64_t 
         output_warn("the tokenizer has %d tokens, but the model has rows for %d (texts with the others are "
                     "refused, and so is training: remove them from added_tokens of tokenizer.json)",
                     vocabulary, m->config.model.sizes.vocab_size);
+    warn_of_broken_numbers(&m->weights);
 }
 
 static enum status run_import(const void *options, const struct words *words, struct err *err)

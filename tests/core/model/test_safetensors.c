@@ -125,6 +125,32 @@ TEST_CASE(what_is_written_reads_back_equal)
     free(path);
 }
 
+TEST_CASE(a_number_that_is_not_finite_is_found_in_every_type_that_weights_have)
+{
+    static const struct {
+        const char *type;
+        size_t bytes;
+        unsigned char largest[4], infinity[4], nan[4];
+    } cases[] = {
+        {"F32", 4, {0xFF, 0xFF, 0x7F, 0xFF}, {0, 0, 0x80, 0xFF}, {1, 0, 0x80, 0x7F}},
+        {"BF16", 2, {0x7F, 0xFF}, {0x80, 0xFF}, {0x81, 0x7F}},
+        {"F16", 2, {0xFF, 0xFB}, {0, 0xFC}, {1, 0x7C}},
+        {"I32", 4, {0xFF, 0xFF, 0xFF, 0xFF}, {0}, {0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned char data[12] = {0};
+        struct safetensor t = {.dtype = cases[i].type, .data = data, .bytes = 3 * cases[i].bytes};
+        unsigned char *last = data + 2 * cases[i].bytes;
+        memcpy(last, cases[i].largest, cases[i].bytes);
+        assert_true(safetensor_is_finite(&t));
+        if (*t.dtype == 'I') continue;
+        memcpy(last, cases[i].infinity, cases[i].bytes);
+        assert_false(safetensor_is_finite(&t));
+        memcpy(last, cases[i].nan, cases[i].bytes);
+        assert_false(safetensor_is_finite(&t));
+    }
+}
+
 TEST_CASE(no_tensors_at_all_is_a_valid_file)
 {
     struct err err = {0};

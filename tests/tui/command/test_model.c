@@ -387,6 +387,24 @@ STAGE_CASE(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder, st
     process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL);
 }
 
+STAGE_CASE(an_import_warns_of_numbers_that_are_not_finite, struct stage *s)
+{
+    static const unsigned char infinite[] = {0, 0, 0x80, 0x7F};
+    open_base(s);
+    char *folder = stage_path(s, "mine");
+    process_output("model", "export", "base", "-o", folder, NULL);
+    struct process *p = process_run(0, "model", "import", folder, "--name=good", NULL);
+    assert_null(strstr(process_stderr(p), "NaN"));
+    FILE *weights = fopen(kept_format("%s/model.safetensors", folder), "r+e");
+    assert_non_null(weights);
+    assert_int_equal(fseek(weights, -(long)sizeof infinite, SEEK_END), 0);
+    assert_int_equal(fwrite(infinite, sizeof infinite, 1, weights), 1);
+    assert_int_equal(fclose(weights), 0);
+    p = process_run(0, "model", "import", folder, "--name=bad", NULL);
+    assert_non_null(strstr(process_stderr(p), "1 of 11 tensors has numbers that are NaN or infinite"));
+    assert_non_null(strstr(process_stderr(p), ", the first is model.norm.weight ("));
+}
+
 /* A checkout is imported by a name, which then stands for it everywhere. */
 STAGE_CASE(an_imported_model_goes_by_its_name, struct stage *s)
 {
