@@ -8,6 +8,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
+
+/* On a shared file system a process of another host may write to a temporary file, whose number says nothing
+ * here. It writes more often than this. */
+enum { STALE_SECONDS = 3600 };
 
 static enum status io_error(struct err *err, const char *path, const char *what)
 {
@@ -90,6 +96,28 @@ void file_sync_folder_of(const char *path)
     close(fd);
 }
 
+/* Removes the temporary files of this path that killed processes have left. */
+static void remove_stale(const char *path)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strlen(name);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        const char *found = entry->d_name;
+        if (strncmp(found, name, n) != 0 || strncmp(found + n, ".tmp-", 5) != 0) continue;
+        const char *pid = found + n + 5;
+        if (!*pid || pid[strspn(pid, "0123456789")]) continue;
+        if (kill((pid_t)strtol(pid, NULL, 10), 0) == 0 || errno != ESRCH) continue;
+        if (fstatat(dirfd(entries), found, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            st.st_mtime < time(NULL) - STALE_SECONDS)
+            unlinkat(dirfd(entries), found, 0);
+    }
+    if (entries) closedir(entries);
+}
+
 enum status file_out_open(struct file_out *out, const char *path, struct err *err)
 {
     struct stat st;
@@ -106,6 +134,7 @@ enum status file_out_open(struct file_out *out, const char *path, struct err *er
         status =
             file_format_path(out->temporary, sizeof out->temporary, err, "%s.tmp-%ld", path, (long)getpid());
     if (status) return status;
+    if (!special) remove_stale(path);
     int fd = open(special ? path : out->temporary, flags, 0666);
     out->stream = fd < 0 ? NULL : fdopen(fd, "w");
     if (out->stream) return STATUS_OK;

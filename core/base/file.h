@@ -21,7 +21,8 @@ enum status file_map_open(const char *path, struct file_map *out, struct err *er
 void file_map_close(struct file_map *map); /* harmless on a zeroed struct */
 
 /* A file that appears whole or not at all: data goes to "path.tmp-PID" in the same folder, which is renamed
- * to `path` when all went well. A device or a pipe is written directly; "-" is standard output. */
+ * to `path` when all went well. A device or a pipe is written directly; "-" is standard output. A process
+ * that is killed leaves its "path.tmp-PID", which the first one that opens `path` an hour later removes. */
 struct file_out {
     FILE *stream;
     const char *path;         /* borrowed */

@@ -1,10 +1,12 @@
 /* Tests of core/base: errors, arenas, the ring, the clock, Philox, text, files. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/arena.h"
@@ -374,6 +376,36 @@ TEST_CASE(files_are_replaced_whole_and_errors_name_the_path)
     assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
     assert_false(file_exists(path));
     assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
+}
+
+TEST_CASE(a_write_removes_what_killed_processes_have_left_of_the_file_an_hour_ago)
+{
+    static const char *const gone[] = {"x.tmp-999999999", "x.tmp-999999998"};
+    static const char *const stay[] = {"x.tmp-999999997", "x.tmp-mine", "x.tmp-", "y.tmp-999999999",
+                                       "x.tmp-1.tmp-999999999"};
+    enum { GONE = sizeof gone / sizeof *gone, STAY = sizeof stay / sizeof *stay };
+    const struct timespec old[2] = {{time(NULL) - 4000, 0}, {time(NULL) - 4000, 0}};
+    char folder[512], path[600], living[600];
+    struct err err = {0};
+    snprintf(folder, sizeof folder, "%s/left", getenv("ANNEAL_TEST_DIR"));
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    snprintf(living, sizeof living, "%s/x.tmp-%ld", folder, (long)getppid());
+    for (int i = 0; i < GONE + STAY + 1; i++) {
+        if (i < GONE + STAY)
+            snprintf(path, sizeof path, "%s/%s", folder, i < GONE ? gone[i] : stay[i - GONE]);
+        int fd = open(i < GONE + STAY ? path : living, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        assert_true(fd >= 0);
+        if (i != GONE) assert_int_equal(futimens(fd, old), 0); /* that one is young */
+        close(fd);
+    }
+    snprintf(path, sizeof path, "%s/x", folder);
+    assert_int_equal(file_write_atomic(path, "whole", 5, &err), STATUS_OK);
+    for (int i = 0; i < GONE + STAY; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, i < GONE ? gone[i] : stay[i - GONE]);
+        if (file_exists(path) != (i >= GONE)) fail_msg("%s: is %s", path, i < GONE ? "there" : "gone");
+    }
+    assert_true(file_exists(living));
+    assert_int_equal(file_remove_tree(folder, &err), STATUS_OK);
 }
 
 TEST_CASE(anneal_home_follows_the_environment)
