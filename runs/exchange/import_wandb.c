@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "core/base/text.h"
 #include "runs/annotation.h"
@@ -28,12 +29,20 @@ struct summary {
     bool logged; /* the history has it, too */
 };
 
+/* A key of the configuration so far, and the setting that has it. */
+struct setting {
+    uint64_t hash; /* of the names that lead to it */
+    char key[KEY_MAX];
+};
+
 struct wandb {
     struct import *import;
     struct import_scalars scalars;
     struct import_rows params, tags;
     struct arena arena; /* the keys of the summary */
     struct summary summary[SUMMARY_MAX];
+    struct setting *settings;
+    size_t setting_count, setting_capacity;
     size_t summary_count, found; /* found: the index of the key met last */
     int64_t step;                /* of the newest row of the history */
     char run_id[80], name[RUN_NAME_MAX], note[RUN_NOTE_MAX], start[40];
@@ -123,8 +132,34 @@ static json_t *load_odd_numbers(struct protobuf json)
     return value;
 }
 
-static enum status store_setting(struct wandb *w, const char *key, const json_t *value)
+static bool is_used(const struct wandb *w, const char *key)
 {
+    size_t i = 0;
+    while (i < w->setting_count && strcmp(w->settings[i].key, key) != 0) i++;
+    return i < w->setting_count;
+}
+
+/* The key of a setting: `key`, or that with a number where another setting has it, as a.b and "a b" would
+ * both be a_b. A setting that comes again has the same one. NULL: memory is short. */
+static const char *key_of(struct wandb *w, const char *key, uint64_t hash)
+{
+    size_t kept = strlen(key) < KEY_MAX - 8 ? strlen(key) : KEY_MAX - 8;
+    for (size_t i = 0; i < w->setting_count; i++)
+        if (w->settings[i].hash == hash) return w->settings[i].key;
+    if (!list_reserve(&w->settings, w->setting_count, 1, &w->setting_capacity, sizeof *w->settings))
+        return NULL;
+    struct setting setting = {.hash = hash};
+    snprintf(setting.key, sizeof setting.key, "%s", key);
+    for (int n = 2; is_used(w, setting.key); n++)
+        snprintf(setting.key, sizeof setting.key, "%.*s_%d", (int)kept, key, n);
+    w->settings[w->setting_count] = setting;
+    return w->settings[w->setting_count++].key;
+}
+
+static enum status store_setting(struct wandb *w, const char *wanted, uint64_t hash, const json_t *value)
+{
+    const char *key = key_of(w, wanted, hash);
+    if (!key) return err_no_memory(w->import->err, "reading %s", w->import->path);
     char clean[VALUE_MAX], number[40], *dumped = NULL;
     const char *text = json_string_value(value);
     if (json_is_real(value)) text = text_format_double(json_real_value(value), number, sizeof number);
@@ -135,18 +170,18 @@ static enum status store_setting(struct wandb *w, const char *key, const json_t 
 }
 
 /* Objects become nested keys, such as wandb.model.dim. */
-static enum status store_settings(struct wandb *w, const char *key, json_t *value, int depth)
+static enum status store_settings(struct wandb *w, const char *key, uint64_t hash, json_t *value, int depth)
 {
     const char *name;
     json_t *member;
     enum status status = STATUS_OK;
-    if (!json_object_size(value) || depth == DEPTH_MAX) return store_setting(w, key, value);
+    if (!json_object_size(value) || depth == DEPTH_MAX) return store_setting(w, key, hash, value);
     json_object_foreach(value, name, member)
     {
         char nested[KEY_MAX];
         snprintf(nested, sizeof nested, "%s", key);
         add_key(nested, name);
-        if (!status) status = store_settings(w, nested, member, depth + 1);
+        if (!status) status = store_settings(w, nested, XXH64(name, strlen(name), hash), member, depth + 1);
     }
     return status;
 }
@@ -164,7 +199,7 @@ static enum status read_config(struct wandb *w, struct protobuf config)
                                    JSON_DECODE_ANY, NULL);
         if (!value) value = load_odd_numbers(item.json);
         add_key(key, item.key);
-        if (value) status = store_settings(w, key, value, 0);
+        if (value) status = store_settings(w, key, XXH64(item.key, strlen(item.key), 0), value, 0);
         json_decref(value);
     }
     return status;
@@ -364,6 +399,7 @@ enum status import_read_wandb(struct import *import, struct record_file *file)
     if (!status) status = store_summary(w);
     if (!status) status = store_run_row(w);
     if (w) arena_release(&w->arena);
+    if (w) free(w->settings);
     free(w);
     return status;
 }

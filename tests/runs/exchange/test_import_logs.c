@@ -101,6 +101,24 @@ TEST_CASE(names_that_differ_little_stay_apart)
     store_close(store);
 }
 
+TEST_CASE(settings_whose_names_differ_little_stay_apart)
+{
+    char home[PATH_MAX];
+    store_fixture_home("alike-settings", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, LOGS "alike.wandb");
+    char *params = exchange_table(store, made.id, TABLE_PARAMS);
+    assert_non_null(strstr(params, ",wandb.a_b,1\r\n"));
+    assert_non_null(strstr(params, ",wandb.a_b_2,8\r\n")); /* 2 before it was changed */
+    assert_non_null(strstr(params, ",wandb.a_b_3,3\r\n"));
+    assert_non_null(strstr(params, ",wandb.in.c_d,6\r\n"));
+    assert_non_null(strstr(params, ",wandb.in.c_d_2,7\r\n"));
+    assert_non_null(strstr(params, "longlongl,4\r\n"));
+    assert_non_null(strstr(params, "_2,5\r\n"));
+    store_close(store);
+    free(params);
+}
+
 TEST_CASE(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary)
 {
     char home[PATH_MAX];
