@@ -465,15 +465,22 @@ enum status hugging_face_read_classes(const char *path, struct model *model, str
     int count = model->config.num_labels;
     char(*unnamed)[24] = malloc((size_t)count * sizeof *unnamed);
     const char **names = malloc((size_t)count * sizeof *names);
-    json_t *json = NULL;
+    json_t *json = NULL, *seen = json_object(); /* the numbers of the names so far */
     enum status status =
-        unnamed && names ? open_json(path, &json, err) : err_no_memory(err, "%d labels", count);
+        unnamed && names && seen ? open_json(path, &json, err) : err_no_memory(err, "%d labels", count);
     const json_t *pad = find(json, "pad_token_id"), *given = find(json, "id2label");
     struct classes classes = {names, json_is_integer(pad) ? (int)json_integer_value(pad) : -1};
     for (int i = 0; !status && i < count; i++) {
         char number[24];
         snprintf(number, sizeof number, "%d", i);
         names[i] = json_string_value(json_object_get(given, number));
+        const json_t *other = names[i] ? json_object_get(seen, names[i]) : NULL;
+        if (other)
+            status = err_set(err, STATUS_CORRUPT,
+                             "%s: id2label has the name \"%.60s\" twice, for %lld and %d (give each label a "
+                             "name of its own)",
+                             path, CLEAN_LINE(names[i]), (long long)json_integer_value(other), i);
+        if (names[i]) json_object_set_new(seen, names[i], json_integer(i));
         if (names[i]) continue;
         if (given)
             status = err_set(err, STATUS_CORRUPT, "%s: id2label has %d labels, but no name for \"%d\"", path,
@@ -481,6 +488,7 @@ enum status hugging_face_read_classes(const char *path, struct model *model, str
         names[i] = class_name(&(struct classes){0}, i, unnamed[i]);
     }
     if (!status) status = model_set_classes(model, &classes, err);
+    json_decref(seen);
     json_decref(json);
     free(unnamed);
     free(names);

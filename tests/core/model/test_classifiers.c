@@ -154,6 +154,8 @@ TEST_CASE(a_classifier_that_is_not_computed_is_refused)
     expect_refused("pooling", "\"max\"", "pooling is max");
     expect_refused("id2label", "{\"0\": \"a\", \"2\": \"b\"}", "no name for \"1\"");
     expect_refused("id2label", "{\"0\": \"a\", \"1\": 5}", "no name for \"1\"");
+    expect_refused("id2label", "{\"0\": \"a\", \"1\": \"b\", \"2\": \"a\"}",
+                   "id2label has the name \"a\" twice, for 0 and 2");
 }
 
 TEST_MAIN()
