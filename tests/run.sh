@@ -40,7 +40,14 @@ fi
 # OpenMP library registers itself. Those made since the start go when their process has ended.
 registrations() { find /dev/shm -maxdepth 1 -user "$(id -u)" -name '__KMP_REGISTERED_LIB_*' 2>/dev/null | sort; }
 registrations >"$scratch/registered"
+# Of a run that is killed, xargs and all that it started would go on: they have "scratch" in their environment, this shell
+# does not. Twice, as one of them may be starting another.
 finish() {
+    local left
+    for _ in 1 2; do
+        left=$(own=$scratch && unset scratch && grep -lzsxF "scratch=$own" /proc/[0-9]*/environ | cut -d/ -f3)
+        [ -z "$left" ] || kill -9 $left 2>/dev/null
+    done
     registrations | comm -13 "$scratch/registered" - | while read -r file; do
         pid=${file#*_LIB_} pid=${pid%%_*}
         [ -d "/proc/$pid" ] || rm -f "$file"
