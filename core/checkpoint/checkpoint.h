@@ -187,7 +187,7 @@ enum status checkpoint_load_weights(const char *folder, struct network *network,
  * the weights were trained with, so that it learns longer texts. */
 enum status checkpoint_load_first_weights(const char *folder, struct network *network, struct err *err);
 
-/* Reads the trainer's state. */
+/* Reads the trainer's state. STATUS_CORRUPT: also that of another step than a folder step-N names. */
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);
 
 /* Loads the moments of a slice, which may be another rank's, to where the network has its own; those that the

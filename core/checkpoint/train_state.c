@@ -120,6 +120,11 @@ enum status checkpoint_load_state(const char *folder, struct train_state *out, s
     snprintf(s.machine, sizeof s.machine, "%s", machine ? machine : "");
     json_decref(json);
     if (bad) return err_set(err, STATUS_CORRUPT, "%s: %s is missing or not a valid number", path, bad);
+    int64_t named = checkpoint_step(folder);
+    if (named >= 0 && named != s.step)
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: holds the checkpoint of step %" PRId64 " (rename the folder to step-%" PRId64 ")",
+                       folder, s.step, s.step);
     if (s.best_saved == INT64_MIN)
         s.best_saved = s.stopping.best_step; /* older versions assumed that every best was saved */
     *out = s;

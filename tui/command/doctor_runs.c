@@ -63,6 +63,8 @@ static enum status check_checkpoints(struct doctor *d, const char *run, int64_t 
                                      struct err *err)
 {
     char parent[PATH_MAX], folder[PATH_MAX + 64];
+    struct train_state state;
+    struct err other;
     int64_t whole = -1;
     enum status status = file_format_path(parent, sizeof parent, err, "%s/runs/%s/checkpoints", d->home, run);
     if (status) return status;
@@ -78,7 +80,11 @@ static enum status check_checkpoints(struct doctor *d, const char *run, int64_t 
     }
     for (size_t i = 0; !status && i < *count; i++) {
         snprintf(folder, sizeof folder, "%s/step-%" PRId64, parent, steps[i]);
-        if (why[i].status) report_damage(d, run, folder, whole, &why[i]);
+        if (why[i].status)
+            report_damage(d, run, folder, whole, &why[i]);
+        else if (checkpoint_load_state(folder, &state, &other) ==
+                 STATUS_CORRUPT) /* whole, under a wrong name */
+            doctor_report_error(d, PROBLEM, run, folder, "", &other);
     }
     *newest = *count ? steps[0] : -1;
     free(why);

@@ -147,6 +147,21 @@ STAGE_CASE(a_flipped_byte_is_found_and_set_aside, struct stage *s)
     expect_line(doctor(s, 0), "note", "step-40.damaged", "set aside");
 }
 
+STAGE_CASE(a_checkpoint_with_the_name_of_another_is_found, struct stage *s)
+{
+    char *id = train(s, "base"), *parent = kept_format("%s/runs/%s/checkpoints", s->home, id);
+    char *newest = kept_format("%s/step-40", parent), *older = kept_format("%s/step-30", parent),
+         *aside = kept_format("%s/mine", parent);
+    assert_int_equal(rename(newest, aside), 0);
+    assert_int_equal(rename(older, newest), 0);
+    assert_int_equal(rename(aside, older), 0);
+    const char *out = repair(1); /* it does not know what the user wants to have */
+    expect_line(out, "problem", newest, "holds the checkpoint of step 30 (rename the folder to step-30)");
+    expect_line(out, "problem", older, "holds the checkpoint of step 40 (rename the folder to step-40)");
+    struct process *p = process_run(1, "resume", "base", "--train.total_steps=50", "--progress=none", NULL);
+    process_expect_sentence(p, "step-40: holds the checkpoint of step 30");
+}
+
 STAGE_CASE(a_removed_file_is_found, struct stage *s)
 {
     char *id = train(s, "base"), *step = kept_format("%s/runs/%s/checkpoints/step-40", s->home, id);
