@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sysexits.h>
 
 #include "core/base/text.h"
@@ -22,7 +23,7 @@
 #define COMMIT ""
 #endif
 
-enum { RECORD_MAX = 1024, COMMANDS_MAX = 64 };
+enum { RECORD_MAX = 1024, COMMANDS_MAX = 64, STACK_KIB = 256 };
 
 /* Reports an error; a usage error names the command, and its help if the message has no remedy. */
 static int fail(const struct command *command, const struct err *err)
@@ -125,17 +126,29 @@ static int dispatch(const struct command *command, int argc, char **argv)
     return next ? dispatch(next, argc - 1, argv + 1) : fail(command, &err);
 }
 
+/* Training in less crashes, and nothing could be said then. */
+static enum status check_stack(struct err *err)
+{
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= STACK_KIB * 1024) return STATUS_OK;
+    return err_set(
+        err, STATUS_FAILED,
+        "the stack is limited to %lld KiB, which is too little (`ulimit -s 8192` allows what is usual)",
+        (long long)(stack.rlim_cur / 1024));
+}
+
 int main(int argc, char **argv)
 {
     standard_streams_reserve();
     prctl(PR_SET_NAME, program_invocation_short_name); /* started from /proc/self/exe it is called "exe" */
     if (argc > 1 && strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
     second_start(argv);
+    struct err err = {0};
+    if (check_stack(&err)) return fail(&command_anneal, &err);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
     if (argc == 1) return run(&command_watch, argc, argv);
     if (strcmp(argv[1], "--version") != 0 && strcmp(argv[1], "version") != 0)
         return dispatch(&command_anneal, argc, argv);
-    struct err err = {0};
     if (argc > 2)
         err_set(&err, STATUS_USAGE, "%.80s: takes no further argument", argv[1]);
     else

@@ -425,6 +425,15 @@ STAGE_CASE(a_file_size_limit_is_an_error_not_a_death, struct stage *s)
     assert_int_equal(stage_count_leftovers(s), 0);
 }
 
+STAGE_CASE(too_small_a_stack_is_an_error_not_a_death, struct stage *s)
+{
+    struct process *p = process_open(&(struct process_options){
+        .prelude = "ulimit -s 240;",
+        .arguments = (const char *const[]){"train", s->config, "--progress=none", NULL}});
+    process_expect_sentence(process_expect(1, p), "the stack is limited to 240 KiB");
+    assert_int_equal(stage_count_runs(), 0);
+}
+
 /* ---- commands, terminals and outputs ---- */
 
 STAGE_CASE(the_workbench_without_a_terminal_says_what_prints_the_same, struct stage *s)
