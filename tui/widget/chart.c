@@ -133,7 +133,7 @@ bool chart_init_values(struct drawing *d, int ticks)
         hi += more;
     }
     axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks);
-    if (any && robust) count_outliers(d);
+    if (any && (robust || chart->log)) count_outliers(d); /* on a logarithmic axis what is not above 0 */
     return any;
 }
 

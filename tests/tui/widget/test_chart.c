@@ -272,7 +272,7 @@ CHART_CASE(a_narrow_title_has_fewer_words_but_no_cut_number)
     }
 }
 
-CHART_CASE(logarithmic_values_ignore_what_is_not_positive)
+CHART_CASE(logarithmic_values_count_what_is_not_positive)
 {
     struct scene *scene = *state;
     for (int i = 0; i < 100; i++)
@@ -284,6 +284,8 @@ CHART_CASE(logarithmic_values_ignore_what_is_not_positive)
     chart_scene_draw(scene, 60, 14);
     char row[512];
     assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "log"));
+    assert_non_null(strstr(row, "3 below ↓"));
+    assert_non_null(strstr(grid_row(&scene->grid, 12, row, sizeof row), "↓"));
     bool decade = false;
     for (int y = 1; y < 13; y++)
         decade = decade || strstr(grid_row(&scene->grid, y, row, sizeof row), "1000");
