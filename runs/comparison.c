@@ -1,6 +1,7 @@
 /* See comparison.h. */
 #include "runs/comparison.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -389,19 +390,25 @@ char *comparison_count_keys(const struct comparison *c, char *buf, size_t size)
 
 /* ---- the outcome ---- */
 
+/* The length of text[0..n) without white space at its end. */
+static size_t trimmed_length(const char *text, size_t n)
+{
+    while (n && isspace((unsigned char)text[n - 1])) n--;
+    return n;
+}
+
 /* The length of the first name of a list, without its weight and blanks. */
 static size_t name_length(const char *list)
 {
     char number[64];
     double weight;
-    size_t n = strcspn(list, ",");
+    size_t n = trimmed_length(list, strcspn(list, ","));
     const char *colon = memrchr(list, ':', n);
     if (colon) {
         snprintf(number, sizeof number, "%.*s", (int)(list + n - colon - 1), colon + 1);
         if (text_parse_double(number + strspn(number, " "), &weight)) n = (size_t)(colon - list);
     }
-    while (n && list[n - 1] == ' ') n--;
-    return n;
+    return trimmed_length(list, n);
 }
 
 bool comparison_same_sources(const char *x, const char *y)
