@@ -429,6 +429,12 @@ static bool add_end(struct bpe *bpe)
     return true;
 }
 
+static enum status report_merges(const struct bpe_trainer *t, uint32_t done, uint32_t total, struct err *err)
+{
+    if (progress_report(t->progress, "learning merges", "merges", done, total)) return STATUS_OK;
+    return err_set(err, STATUS_INTERRUPTED, "interrupted while learning merges");
+}
+
 enum status bpe_trainer_learn(struct bpe_trainer *t, bool ends, struct tokenizer **out, struct err *err)
 {
     size_t vocab_size = (size_t)t->vocab_size;
@@ -439,15 +445,14 @@ enum status bpe_trainer_learn(struct bpe_trainer *t, bool ends, struct tokenizer
     enum status status = t->crew ? crew_finish(t->crew, err) : STATUS_OK;
     bool ok = status || begin(t, &bpe, merge_capacity);
     while (ok && !status && bpe.vocab_size < most && bpe.merge_count < merge_capacity) {
-        if (bpe.merge_count % REPORT_MERGES == 0 &&
-            !progress_report(t->progress, "learning merges", "merges", bpe.vocab_size - 256, most - 256))
-            status = err_set(err, STATUS_INTERRUPTED, "interrupted while learning merges");
+        if (bpe.merge_count % REPORT_MERGES == 0)
+            status = report_merges(t, bpe.vocab_size - 256, most - 256, err);
         ok = best_pair(t, &best);
         if (!ok || best == HASH_NONE) break;
         ok = learn_merge(t, &bpe, best);
     }
     if (ok && !status && bpe.vocab_size > 256)
-        progress_report(t->progress, "learning merges", "merges", bpe.vocab_size - 256, bpe.vocab_size - 256);
+        status = report_merges(t, bpe.vocab_size - 256, bpe.vocab_size - 256, err);
     if (ok && !status && ends && bpe.vocab_size < vocab_size) ok = add_end(&bpe);
     if (!ok) status = err_no_memory(err, "learning a tokenizer");
     if (status) {

@@ -40,6 +40,7 @@ static void assert_refused(const char *train, const char *tokenizer, const char 
 struct watcher {
     int left; /* reports until it asks to stop */
     int reports, encodings;
+    const char *stopped; /* the phase in which it has asked; no other one begins */
 };
 
 static bool watch(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
@@ -49,6 +50,8 @@ static bool watch(void *context, const char *what, const char *unit, uint64_t do
     assert_true(*unit);
     watcher->reports++;
     watcher->encodings += strcmp(what, "encoding") == 0;
+    if (watcher->stopped) assert_string_equal(what, watcher->stopped);
+    if (watcher->left == 0) watcher->stopped = what;
     return watcher->left-- > 0;
 }
 

@@ -237,4 +237,34 @@ TEST_CASE(random_files_end_in_a_status)
     }
 }
 
+static bool stop_at(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    int *left = context;
+    (void)what, (void)unit;
+    assert_true(done <= total);
+    return (*left)-- > 0;
+}
+
+/* At its first report and at its last one. */
+TEST_CASE(reading_stops_when_it_is_asked_to)
+{
+    for (int reports = 0, left = 0;; left = ++reports) {
+        struct labelled data;
+        struct err err;
+        const char *text = "text,label\na,x\nb,y\nc,x\nd,y\n";
+        struct progress progress = {.report = stop_at, .context = &left};
+        wish.progress = &progress;
+        enum status status = read_text("stops.csv", text, strlen(text), NULL, &data, &err);
+        wish.progress = NULL;
+        labelled_release(&data);
+        if (left >= 0) { /* it has not been asked */
+            assert_int_equal(status, STATUS_OK);
+            assert_true(reports >= 2);
+            return;
+        }
+        assert_int_equal(left, -1);
+        assert_int_equal(status, STATUS_INTERRUPTED);
+    }
+}
+
 TEST_MAIN()
