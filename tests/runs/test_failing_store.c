@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -140,6 +141,57 @@ TEST_CASE(what_was_recorded_under_a_lock_survives_a_kill)
     }
 }
 
+/* All that it records is in the file when it dies. */
+static int continue_and_die(void *argument)
+{
+    struct complaints *c = argument;
+    struct err err = {0};
+    struct writer *writer;
+    struct writer_options options = {c->home, c->newest, NULL, NULL};
+    if (writer_open(&options, &writer, &err) || write(c->pipe[1], "h", 1) != 1) return 1;
+    if (read(c->answer[0], &err, 1) != 1) return 2;
+    for (int64_t i = 300; i < 800; i++) {
+        struct step_record record = store_fixture_step(i, 2);
+        writer_step(writer, &record);
+    }
+    if (writer_flush(writer, 60, &err)) return 3;
+    kill(getpid(), SIGKILL);
+    return 4;
+}
+
+/* A chart is drawn from them: buckets of a course that was left would be seen in it. */
+TEST_CASE(summaries_agree_with_steps_that_come_from_the_file)
+{
+    struct complaints c = {0};
+    struct err err = {0};
+    char word;
+    store_fixture_home("summed", c.home, sizeof c.home);
+    store_fixture_run(c.home, "summed", c.newest);
+    struct writer *writer = store_fixture_writer(c.home, c.newest);
+    for (int64_t i = 0; i < HELD; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+    }
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    assert_true(pipe(c.pipe) == 0 && pipe(c.answer) == 0);
+    pid_t pid = store_fixture_fork(continue_and_die, &c);
+    assert_int_equal(read(c.pipe[0], &word, 1), 1);
+    sqlite3 *db = store_fixture_lock(c.home);
+    assert_int_equal(write(c.answer[1], "h", 1), 1);
+    assert_int_equal(store_fixture_wait(pid), 128 + SIGKILL);
+    store_fixture_unlock(db);
+    writer = store_fixture_writer(c.home, c.newest);
+    assert_int_equal(writer_recovered(writer), 500);
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+    char *buckets = store_fixture_text(
+        c.home,
+        "select count(*), sum(abs(mean - (select avg(loss) from steps s where s.step / 64 = first_step / 64"
+        " and segment = 1 + (s.step >= 300))) < 1e-9)"
+        " from rollup where metric = 'loss' and level = 64");
+    assert_string_equal(buckets, "12|12"); /* and none of the steps behind */
+    free(buckets);
+}
+
 /* Moves a file of the home. */
 static void move(const char *home, const char *from, const char *to)
 {
@@ -226,6 +278,82 @@ TEST_CASE(a_run_whose_database_is_removed_is_made_again_from_its_folder)
     move(c.home, "away", "anneal.db");
     repair(&c, false);
     expect_whole(&c);
+}
+
+/* Nothing was recorded since, so only its status is missing. */
+TEST_CASE(the_end_of_a_run_whose_database_is_removed_waits_in_its_folder)
+{
+    struct complaints c = {0};
+    struct err err = {0};
+    char id[RUN_ID_MAX];
+    store_fixture_home("ends", c.home, sizeof c.home);
+    store_fixture_run(c.home, "ends", id);
+    struct writer *writer = store_fixture_writer(c.home, id);
+    for (int64_t i = 0; i < 10; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+    }
+    assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    store_fixture_sql(c.home, "pragma wal_checkpoint(truncate)");
+    move_database(c.home, "away");
+    assert_int_not_equal(writer_close(writer, RUN_FINISHED, "done", &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "doctor --repair` stores them"));
+    repair(&c, true);
+    char *row = store_fixture_text(c.home, "select name, status, message, steps from runs");
+    assert_string_equal(row, "ends|finished|done|10");
+    free(row);
+}
+
+/* As where a power cut took its steps, but not what they led to. */
+TEST_CASE(a_run_that_is_made_again_without_steps_has_those_of_its_checkpoints)
+{
+    static const char *const folders[] = {"step-8", "step-40", "step-200.suspect"};
+    struct complaints c = {0};
+    struct err err = {0};
+    char id[RUN_ID_MAX], path[2 * PATH_MAX];
+    store_fixture_home("stepless", c.home, sizeof c.home);
+    store_fixture_run(c.home, "stepless", id);
+    struct writer *writer = store_fixture_writer(c.home, id);
+    move_database(c.home, "away");
+    writer_event(writer, &(struct event_record){40, 1.7e9, "info", "said", false});
+    assert_int_not_equal(writer_close(writer, RUN_STOPPED, "", &err), STATUS_OK);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/runs/%s/checkpoints/%s", c.home, id, folders[i]);
+        assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    }
+    repair(&c, true);
+    char *rows = store_fixture_text(c.home, "select status, steps, (select group_concat(path, ' ') from"
+                                            " (select path from checkpoints order by step)) from runs");
+    assert_string_equal(rows, "stopped|40|checkpoints/step-8 checkpoints/step-40");
+    free(rows);
+}
+
+TEST_CASE(records_that_nothing_keeps_are_counted_and_the_cause_is_said)
+{
+    struct complaints c = {0};
+    struct err err = {0};
+    char id[RUN_ID_MAX], sentence[RUN_ID_MAX + 100];
+    struct rlimit before, none;
+    store_fixture_home("nowhere", c.home, sizeof c.home);
+    store_fixture_run(c.home, "nowhere", id);
+    struct writer *writer = store_fixture_writer(c.home, id);
+    assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+    move_database(c.home, "away");
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    for (int64_t i = 0; i < 3; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        writer_step(writer, &record);
+    }
+    enum status status = writer_close(writer, RUN_FINISHED, "done", &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_not_equal(status, STATUS_OK);
+    snprintf(sentence, sizeof sentence, "run %s: 3 of its records were lost: they could not be stored: ", id);
+    if (strncmp(err.text, sentence, strlen(sentence)) != 0 || !strstr(err.text, "the database was removed"))
+        fail_msg("%s", err.text);
 }
 
 /* Bytes of a write-ahead log that the disk has: SQLite calls this function of ours. */

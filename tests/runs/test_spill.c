@@ -64,6 +64,7 @@ static int read_all(const char *path)
     spill_open(&spill, path, &note, &err);
     bool opened = spill.first > 0;
     if (opened) assert_string_equal(note.run.name, "named");
+    if (opened) assert_null(note.run.parent_id); /* it was absent, and is no empty text */
     while (opened && spill_waits(&spill)) {
         if (spill_next(&spill, &entry, &err)) fail_msg("%s", err.text);
         n++;
@@ -233,6 +234,43 @@ TEST_CASE(what_comes_before_the_damage_is_stored_and_the_file_kept_aside)
     free(row);
     assert_true(store_fixture_number(home, "select started_at = wall_time from segments, steps") == 1);
     assert_true(store_fixture_number(home, "select count(*) from samples where text = 'beginning'") == 1);
+}
+
+/* Its checksum is right, but steps are counted and summed up. */
+TEST_CASE(what_no_trainer_writes_is_refused_as_a_whole)
+{
+    struct step_record before = store_fixture_step(-1, 1), beyond = store_fixture_step(INT64_MAX, 1);
+    const struct {
+        int kind;
+        const void *message;
+    } wrong[] = {{TABLE_STEPS, &before},
+                 {TABLE_STEPS, &beyond},
+                 {MESSAGE_SEGMENT, &(struct segment_note){1.7e9, INT64_MAX}},
+                 {MESSAGE_STATUS, &(struct status_note){-1}},
+                 {MESSAGE_STATUS, &(struct status_note){RUN_CRASHED}},
+                 {MESSAGE_END, &(struct end_note){RUN_CRASHED, 1.8e9, ""}}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char home[PATH_MAX], path[PATH_MAX + 32];
+        struct err err = {0};
+        struct repair done;
+        struct spill spill;
+        struct step_record good = store_fixture_step(0, 1);
+        store_fixture_home("wrong", home, sizeof home);
+        snprintf(path, sizeof path, "%s/runs/lost", home);
+        assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+        strcat(path, "/records");
+        if (spill_make(&spill, path, &about, 0, &err)) fail_msg("%s", err.text);
+        add(&spill, TABLE_STEPS, &good);
+        add(&spill, wrong[i].kind, wrong[i].message);
+        spill_close(&spill);
+        struct store *store = store_fixture_open(home);
+        assert_int_equal(recovery_repair(store, "lost", &done, &err), STATUS_CORRUPT);
+        if (!strstr(err.text, "records: record 3 cannot have been written by anneal"))
+            fail_msg("%s", err.text);
+        store_close(store);
+        assert_true(store_fixture_number(home, "select count(*) from steps") == 0);
+        assert_true(file_exists(path));
+    }
 }
 
 TEST_CASE(a_file_that_is_none_and_a_device_are_refused)
