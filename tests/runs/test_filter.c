@@ -180,6 +180,7 @@ TEST_CASE_WITH(a_mistake_is_told_with_its_place_and_does_not_count, NULL, forget
         {"age<2k", "2k", "compared with a duration, such as 90s, 5m, 2h or 3d", "abcde"},
         {"created_at<2G", "2G", "compared with a date or a duration", "abcde"},
         {"created_at<2026-02-29", "2026-02-29", "compared with a date or a duration", "abcde"},
+        {"created_at<2026-02-28T", "2026-02-28T", "compared with a date or a duration", "abcde"},
         {"disk>2h", "2h", "compared with a size, such as 1e6, 500MB or 1.5GiB", "abcde"},
         {"loss<infk", "infk", "compared with a number", "abcde"},
         {"name<z", "z", "compared with a number", "abcde"},

@@ -1,6 +1,8 @@
 /* The commands over recorded runs, as a user runs them: the real binary, its output and its exit status. */
 #include <limits.h>
 #include <math.h>
+#include <poll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -295,9 +297,21 @@ TEST_CASE(order_needs_a_living_trainer_and_a_known_verb)
     answer_free(&a);
 }
 
+/* Whether somebody opens the file so often, as one does who waits until it is no longer locked. */
+static bool is_looked_at(const char *path, int times)
+{
+    struct inotify_event event;
+    struct pollfd watch = {inotify_init1(IN_CLOEXEC), POLLIN, 0};
+    if (inotify_add_watch(watch.fd, path, IN_OPEN) < 0) return false;
+    while (times && poll(&watch, 1, 10000) == 1 && read(watch.fd, &event, sizeof event) == sizeof event)
+        times--;
+    close(watch.fd);
+    return times == 0;
+}
+
 static int obey_one_order(void *argument)
 {
-    char *home = argument;
+    char *home = argument, path[PATH_MAX];
     struct err err = {0};
     struct store *store = NULL;
     struct run_info run;
@@ -310,7 +324,10 @@ static int obey_one_order(void *argument)
     struct writer_options options = {.home = home, .run_id = run.id};
     if (writer_open(&options, &writer, &err)) return 2;
     while (!writer_next_order(writer, &order)) usleep(1000);
-    writer_order_done(writer, order.id, 42, "checkpoint written");
+    writer_order_done(writer, order.id, 42, order.verb == ORDER_STOP ? "done" : "checkpoint written");
+    if (order.verb == ORDER_STOP && (writer_flush(writer, 60, &err) ||
+                                     run_path(store, run.id, "lock", path, &err) || !is_looked_at(path, 10)))
+        return 4;
     return writer_close(writer, RUN_STOPPED, NULL, &err) ? 3 : 0;
 }
 
@@ -322,6 +339,18 @@ TEST_CASE(order_waits_for_the_outcome)
     pid_t pid = store_fixture_fork(obey_one_order, home);
     while (store_fixture_number(home, "select max(segment) from runs") < 2) usleep(1000);
     answer_expect(home, "order job checkpoint --wait", 0, "step 42: checkpoint written");
+    assert_int_equal(store_fixture_wait(pid), 0);
+}
+
+/* Who has stopped a run wants to resume it, which its trainer prevents until it has ended. */
+TEST_CASE(order_stop_waits_until_the_run_is_free)
+{
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-free", home, sizeof home);
+    answer_furnish(home, finished, crashed);
+    pid_t pid = store_fixture_fork(obey_one_order, home);
+    while (store_fixture_number(home, "select max(segment) from runs") < 2) usleep(1000);
+    answer_expect(home, "order job stop --wait", 0, "step 42: done");
     assert_int_equal(store_fixture_wait(pid), 0);
 }
 

@@ -3,6 +3,7 @@
  * */
 #include <limits.h>
 /* cmocka wants the headers above first */
+#include <jansson.h>
 #include <sqlite3.h>
 
 #include "core/base/file.h"
@@ -285,6 +286,36 @@ TEST_CASE(new_columns_come_last_and_nan_bits_are_apart)
             bits |= column->null;
         }
         assert_int_equal(table->csv != NULL, t < TABLE_CSV_COUNT);
+    }
+}
+
+/* Whoever reads a record as JSON finds what its columns promise, whatever the types of their values. */
+TEST_CASE(a_record_as_json_has_a_member_for_each_of_its_columns)
+{
+    static const union {
+        char bytes[2048];
+        double aligned;
+    } record;
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        char *text = NULL;
+        size_t size;
+        FILE *stream = open_memstream(&text, &size);
+        struct json_out out;
+        assert_true(store_tables[t].record <= sizeof record);
+        json_out_begin(&out, stream);
+        json_out_open(&out, NULL, '{', JSON_OUT_FLAT);
+        table_json(&out, (enum store_table)t, &record);
+        json_out_close(&out);
+        fclose(stream);
+        json_t *json = json_loads(text, 0, NULL);
+        assert_non_null(json);
+        for (int c = store_tables[t].first; c < store_tables[t].end; c++) {
+            const struct column_info *column = &store_columns[c];
+            if (column->csv && column->field && !json_object_get(json, column->name))
+                fail_msg("%s: no \"%s\" in %s", store_tables[t].name, column->name, text);
+        }
+        json_decref(json);
+        free(text);
     }
 }
 

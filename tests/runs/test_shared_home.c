@@ -162,6 +162,29 @@ TEST_CASE(without_locks_between_hosts_nothing_is_opened_or_made)
     assert_int_equal(store_open(home, STORE_READ, &store, &err), STATUS_IO);
 }
 
+/* Where locks do not reach, the lock's file tells who trains: a run of this host that is not locked here has
+ * ended, one of another host may go on. */
+TEST_CASE(only_a_run_of_another_host_may_train_without_a_lock_here)
+{
+    char id[RUN_ID_MAX], path[PATH_MAX];
+    struct run_lock lock;
+    struct err err;
+    open_home("hosts", disk);
+    store_fixture_run(home, "run", id);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
+    assert_true(run_may_train(store, id));
+    run_lock_release(&lock);
+    here = sshfs;
+    assert_false(run_may_train(store, id));
+    assert_int_equal(run_path(store, id, "lock", path, &err), STATUS_OK);
+    assert_int_equal(file_write_atomic(path, "17 another-host\n", 16, &err), STATUS_OK);
+    assert_true(run_may_train(store, id));
+    here = disk;
+    assert_false(run_may_train(store, id));
+    store_close(store);
+}
+
 /* Mounting is not allowed everywhere. */
 TEST_CASE(who_may_only_read_sees_what_others_commit)
 {
