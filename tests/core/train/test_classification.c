@@ -325,6 +325,27 @@ TEST_CASE(pooling_and_class_weights_change_the_loss)
     }
 }
 
+/* All texts are in one row, and validate, too. */
+TEST_CASE(an_evaluation_has_the_loss_of_a_step_on_the_same_texts)
+{
+    static const char *const ways[] = {"none", "balanced", "ham:1,spam:3"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct trial t;
+        char by[60], *data = write_texts("same.csv"), *key = NULL;
+        snprintf(by, sizeof by, "classifier.weights=%s", ways[i]);
+        assert_true(asprintf(&key, "data.val=%s", data) > 0);
+        TRY(&t, by, key, "train.seq_len=2048", "model.max_seq_len=2048", "train.batch_size=1",
+            "train.total_steps=1", "eval.early=true", "eval.batches=0", "classifier.pooling=mean");
+        if (t.status) fail_msg("%s", t.err.text);
+        double trained = t.session.story.steps[0].loss, evaluated = t.session.story.evals[0].val_loss;
+        assert_int_equal(t.session.story.evals[0].step, 0);
+        if (!(fabs(trained - evaluated) < 1e-6)) fail_msg("%s: %.12g and %.12g", ways[i], trained, evaluated);
+        close_trial(&t);
+        free(data);
+        free(key);
+    }
+}
+
 /* Rows of 64 tokens hold two or three of these texts, rows of 240 ten or more. */
 TEST_CASE(an_evaluation_does_not_depend_on_how_texts_are_packed)
 {

@@ -313,20 +313,25 @@ TEST_CASE(an_interrupted_run_can_be_interrupted_again)
     session_close(&whole);
 }
 
+/* Also 0, with which a run learns nothing until it gets another one. */
 TEST_CASE(the_factor_of_the_learning_rate_survives_a_resume)
 {
-    struct session s;
-    struct story_order script[] = {{.at = 2, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 0.25}},
-                                   {.at = 4, .order = {.id = 2, .verb = ORDER_STOP}},
-                                   {0}};
-    session_open(&s, "factor", NULL, WORDS("train.schedule=constant"), 900);
-    s.story.orders = script;
-    session_start(&s, false);
-    assert_int_equal(session_run(&s), TRAIN_STOPPED);
-    session_start(&s, true);
-    assert_int_equal(session_run(&s), TRAIN_FINISHED);
-    for (int i = 0; i < 12; i++) assert_true(s.story.steps[i].lr == (i < 2 ? 0.01 : 0.0025));
-    session_close(&s);
+    static const double factors[] = {0.25, 0, 1000};
+    for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+        struct session s;
+        struct story_order script[] = {
+            {.at = 2, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = factors[f]}},
+            {.at = 4, .order = {.id = 2, .verb = ORDER_STOP}},
+            {0}};
+        session_open(&s, "factor", NULL, WORDS("train.schedule=constant"), 900);
+        s.story.orders = script;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        session_start(&s, true);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        for (int i = 0; i < 12; i++) assert_true(s.story.steps[i].lr == (i < 2 ? 0.01 : 0.01 * factors[f]));
+        session_close(&s);
+    }
 }
 
 TEST_CASE(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience)

@@ -287,7 +287,7 @@ static void expect_ids(const char *folder, const char *ids)
 }
 
 /* generation_config.json may name other tokens: transformers ends a text at those, other programs at those of
- * config.json. */
+ * config.json. 0 is a token, too. */
 STAGE_CASE(the_special_tokens_in_config_json_survive_training, struct stage *s)
 {
     char out[600];
@@ -300,19 +300,19 @@ STAGE_CASE(the_special_tokens_in_config_json_survive_training, struct stage *s)
     for (int i = 0; i < 2; i++) {
         char *at = strstr(config, i ? "\"bos_token_id\": null" : "\"eos_token_id\": null");
         assert_non_null(at);
-        memcpy(strstr(at, "null"), i ? "   6" : "   5", 4);
+        memcpy(strstr(at, "null"), i ? "   0" : "   5", 4);
     }
     put(folder, "config.json", config);
     for (int named = 0; named < 2; named++) {
-        if (named) put(folder, "generation_config.json", "{\"eos_token_id\": [5, 7], \"pad_token_id\": 8}");
+        if (named) put(folder, "generation_config.json", "{\"eos_token_id\": [5, 7], \"pad_token_id\": 0}");
         process_run(0, "train", train, named ? "--name=named" : "--name=child", "--train.seq_len=32",
                     "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
                     "--progress=none", from, NULL);
         process_run(0, "resume", named ? "named" : "child", "--train.total_steps=4", "--progress=none", NULL);
         snprintf(out, sizeof out, "%s/out%d", s->folder, named);
         process_output("model", "export", named ? "named" : "child", "-o", out, NULL);
-        expect_ids(out, named ? "{\"bos_token_id\": 6, \"eos_token_id\": 5, \"pad_token_id\": 8}"
-                              : "{\"bos_token_id\": 6, \"eos_token_id\": 5, \"pad_token_id\": null}");
+        expect_ids(out, named ? "{\"bos_token_id\": 0, \"eos_token_id\": 5, \"pad_token_id\": 0}"
+                              : "{\"bos_token_id\": 0, \"eos_token_id\": 5, \"pad_token_id\": null}");
     }
 }
 
