@@ -214,6 +214,14 @@ TEST_CASE(cutting_a_text_does_not_change_its_tokens)
     }
 }
 
+/* What a reader has not got yet may be the rest of a character, and is not looked at. */
+TEST_CASE(a_text_is_not_cut_before_half_a_character)
+{
+    static const char text[] = "line\n\xE2\x82\xAC"; /* a euro sign */
+    assert_true(crew_may_cut(text, 8, 5));
+    for (size_t n = 5; n < 8; n++) assert_false(crew_may_cut(text, n, 5));
+}
+
 TEST_CASE(a_tokenizer_that_looks_beyond_the_end_of_a_line_is_not_cut)
 {
     static const char *const files[] = {"inner_style", "unknown_style", "flags_style", "mistral_style"};

@@ -323,6 +323,9 @@ TEST_CASE(the_name_says_what_has_lines_and_what_is_not_read)
     static const char *const archives[][2] = {
         {"a.txt.bz2", "a.txt.bz2: .bz2 files are not read, of compressed ones only .gz and .zst (unpack it)"},
         {"a.TAR.GZ", "a.TAR.GZ: .tar.gz files are not read"},
+        {"a.tar.zst", "a.tar.zst: .tar.zst files are not read"},
+        {"a.tgz", "a.tgz: .tgz files are not read"},
+        {"a.zip", "a.zip: .zip files are not read"},
         {"pages.parquet", "pages.parquet: Parquet is not read (convert it, in Python: "}};
     for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
         struct inputs inputs;

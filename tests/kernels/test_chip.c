@@ -51,6 +51,8 @@ TEST_CASE(what_is_not_known_is_zero)
     expect_peaks((struct chip){"NVIDIA Orin", 8, 7, 16, 1.3e9}, CHIP_BY_CLOCK, 5.32, 0, 0);
     expect_peaks((struct chip){"NVIDIA V100", 7, 0, 80, 1.5e9}, CHIP_UNKNOWN, 0, 0, 0);
     expect_peaks((struct chip){"NVIDIA New", 10, 0, 148, 0}, CHIP_UNKNOWN, 0, 0, 0);
+    expect_peaks((struct chip){"NVIDIA New", 12, 0, 148, 2e9}, CHIP_BY_CLOCK, 75.8, 0, 0);
+    expect_peaks((struct chip){"NVIDIA Later", 13, 0, 148, 2e9}, CHIP_UNKNOWN, 0, 0, 0);
 }
 
 TEST_CASE(every_sheet_is_found_by_its_name)

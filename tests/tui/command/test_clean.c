@@ -117,6 +117,9 @@ STAGE_CASE(all_but_the_best_are_removed_on_request, struct stage *s)
     assert_string_equal(checkpoints(other), "step-40");
     assert_string_equal(checkpoints(folder), before);
     process_expect_sentence(process_run(2, "clean", "base", "--filter", "name=x", NULL), "not both");
+    process_expect_sentence(process_run(2, "clean", "--all-but-best", "--only=damaged", "--yes", NULL),
+                            "--all-but-best is of checkpoints, which --only leaves out");
+    assert_string_equal(checkpoints(folder), before);
 }
 
 STAGE_CASE(what_is_damaged_never_stays_in_place_of_what_is_whole, struct stage *s)

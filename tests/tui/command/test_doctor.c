@@ -368,6 +368,8 @@ STAGE_CASE(a_damaged_database_is_found_and_folders_are_checked_all_the_same, str
     expect_line(out, "problem", database, "is not a run database");
     assert_null(strstr(out, "belongs to no run")); /* who knows */
     expect_line(out, "problem", step, "model.safetensors");
+    process_expect_sentence(process_run(1, "doctor", "base", NULL),
+                            "there is no run database that can be read, so no run base");
 }
 
 STAGE_CASE(damage_that_concerns_all_runs_is_reported_once, struct stage *s)

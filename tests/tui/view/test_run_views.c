@@ -180,6 +180,31 @@ TEST_CASE(averages_of_buckets_are_drawn_dot_for_dot_as_those_of_the_steps)
     store_close(store);
 }
 
+/* Step -1 is before training, and an order that nobody has carried out has no step. */
+TEST_CASE(charts_mark_what_happened_from_the_first_step_on)
+{
+    char home[1024], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_model model;
+    store_fixture_home("marks", home, sizeof home);
+    store_fixture_run(home, "marks", id);
+    store_fixture_sql(home, "insert into events(run_id, segment, step, level, text)"
+                            " select id, 1, column1, column2, 'said' from runs,"
+                            " (values (-1, 'warning'), (0, 'warning'), (1, 'info'), (2, 'error'));"
+                            "insert into orders(run_id, issued_at, verb, applied_step)"
+                            " select id, 1, 'eval', column1 from runs, (values (null), (0), (3))");
+    struct store *store = store_fixture_open(home);
+    if (run_model_open(&model, store, "marks", &err)) fail_msg("%s", err.text);
+    int64_t events = 0, orders = 0;
+    for (size_t i = 0; i < model.mark_count; i++)
+        *(model.marks[i].event ? &events : &orders) |= 1 << model.marks[i].step;
+    assert_int_equal(model.mark_count, 4);
+    assert_int_equal(events, 1 << 0 | 1 << 2);
+    assert_int_equal(orders, 1 << 0 | 1 << 3);
+    run_model_release(&model);
+    store_close(store);
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
