@@ -73,6 +73,23 @@ TEST_CASE(a_commit_that_fails_has_stored_nothing_and_holds_nobody_up)
     store_close(store);
 }
 
+/* Else a workbench would hang at its start whenever a trainer on a slow disk is at work. */
+TEST_CASE(a_store_opens_while_another_process_writes)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    struct store *other;
+    store_fixture_home("opens", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(store_lock(store, 1000, &err), STATUS_OK);
+    sqlite3 *db = store_fixture_lock(home);
+    if (store_open(home, STORE_WRITE, &other, &err)) fail_msg("%s", err.text);
+    store_fixture_unlock(db);
+    store_unlock(store);
+    store_close(other);
+    store_close(store);
+}
+
 TEST_CASE(a_text_is_read_up_to_a_whole_character)
 {
     char home[PATH_MAX], buf[16];
