@@ -32,8 +32,10 @@ struct product {
     int M, K;
 };
 
-/* What w holds. */
-enum kind { FLOATS, HALVES, PAIRS }; /* HALVES: bf16 that is widened, PAIRS: that is not, no more than x */
+/* w is in fp32 (FLOATS) or bf16, which is widened (HALVES) or, if x is in bf16, too, multiplied as it is
+ * (PAIRS).
+ */
+enum kind { FLOATS, HALVES, PAIRS };
 
 #define INLINE __attribute__((always_inline)) static inline
 
