@@ -16,9 +16,9 @@
 #include "kernels/real.h"
 #include "kernels/tile.h"
 
-/* Many queries are padded to a multiple of LANES; FEW queries have their keys in the lanes, and the next but
- * AHEAD are fetched. */
-enum { LANES = 16, FEW = 8, AHEAD = 32 };
+/* Many queries are padded to a multiple of LANES; FEW queries have their keys in the lanes, QUERIES of them
+ * share what is loaded of a key, and the next but AHEAD are fetched. */
+enum { LANES = 16, FEW = 8, QUERIES = 4, AHEAD = 32 };
 
 struct problem {
     real *out;
@@ -137,48 +137,65 @@ static const float *wide_rows(const struct problem *p, struct tiles *t, const re
     return t->wide;
 }
 
-/* sum[k] += the products of words i to i + count of a query and of keys[k]. */
-__attribute__((always_inline)) static inline void add_words(simd_vector sum[SIMD_LANES], const float *query,
-                                                            const real *const keys[SIMD_LANES], int i,
+/* sum[q * keys + k] += the products of words i to i + count of query q and key k. */
+__attribute__((always_inline)) static inline void add_words(simd_vector sum[SIMD_LANES], const int queries,
+                                                            const float *query, int width,
+                                                            const real *const key[SIMD_LANES], int i,
                                                             const int count, const bool pairs)
 {
-    simd_vector x = float_at(query + i, count);
+    const int keys = SIMD_LANES / queries;
+    simd_vector x[QUERIES];
+#pragma GCC unroll 4
+    for (int q = 0; q < queries; q++) x[q] = float_at(query + (ptrdiff_t)q * width + i, count);
 #pragma GCC unroll 16
-    for (int k = 0; k < SIMD_LANES; k++) {
-        simd_vector y =
-            pairs ? simd_load_part((const float *)keys[k] + i, count) : real_at(keys[k] + i, count);
-        sum[k] = words_step(sum[k], x, y, pairs);
+    for (int k = 0; k < keys; k++) {
+        simd_vector y = pairs ? simd_load_part((const float *)key[k] + i, count) : real_at(key[k] + i, count);
+#pragma GCC unroll 4
+        for (int q = 0; q < queries; q++) sum[q * keys + k] = words_step(sum[q * keys + k], x[q], y, pairs);
     }
 }
 
-/* The scores of a query and SIMD_LANES keys. */
-__attribute__((always_inline)) static inline simd_vector
-scores_of_query(const float *query, const real *const keys[SIMD_LANES], int HS, const bool pairs)
+/* The scores of 1 or QUERIES queries, from c on, and all keys. Fetches later ones of the `left` keys, and the
+ * values, as many rows side by side are too much for the processor's own prefetching. */
+__attribute__((always_inline)) static inline void scores_of_queries(const struct problem *p, struct tiles *t,
+                                                                    int c, const int queries,
+                                                                    const real *keys, const real *values,
+                                                                    int count, int left, const bool pairs)
 {
-    simd_vector sum[SIMD_LANES] = {{0}};
-    EACH_VECTOR(pairs ? HS / 2 : HS, i, count, add_words(sum, query, keys, i, count, pairs););
-    return simd_totals(sum);
+    const int together = SIMD_LANES / queries;
+    const float *query = t->queries + (ptrdiff_t)c * p->width;
+    for (int k = 0; k < count; k += together) {
+        const real *of[SIMD_LANES];
+        simd_vector sum[SIMD_LANES] = {{0}};
+        float scores[SIMD_LANES];
+        for (int i = 0; i < together; i++)
+            of[i] = keys + (ptrdiff_t)(k + i < count ? k + i : count - 1) * p->HS;
+        if (c == 0 && k + AHEAD < left) real_fetch(keys + (ptrdiff_t)(k + AHEAD) * p->HS, together * p->HS);
+        if (c == 0) real_fetch(values + (ptrdiff_t)k * p->HS, together * p->HS);
+        EACH_VECTOR(pairs ? p->HS / 2 : p->HS, i, words,
+                    add_words(sum, queries, query, p->width, of, i, words, pairs););
+        simd_store(scores, simd_totals(sum));
+        for (int q = 0; q < queries; q++)
+            memcpy(t->scores + (ptrdiff_t)(c + q) * TILE + k, scores + q * together,
+                   (size_t)together * sizeof *scores);
+    }
 }
 
-/* Scores of few queries, in rows of TILE keys; keys that a query does not see have minus infinity. Fetches
- * later ones of the `left` keys, and the values, as many rows side by side are too much for the processor's
- * own prefetching. */
+/* Scores of few queries, in rows of TILE keys; keys that a query does not see have minus infinity. */
 static void scores_of_few(const struct problem *p, struct tiles *t, int columns, const real *keys,
                           const real *values, int u0, int count, int left, bool masked)
 {
     int window = p->window > 0 ? p->window : p->S;
-    for (int k = 0; k < count; k += SIMD_LANES) {
-        const real *of[SIMD_LANES];
-        for (int i = 0; i < SIMD_LANES; i++)
-            of[i] = keys + (ptrdiff_t)(k + i < count ? k + i : count - 1) * p->HS;
-        if (k + AHEAD < left) real_fetch(keys + (ptrdiff_t)(k + AHEAD) * p->HS, SIMD_LANES * p->HS);
-        real_fetch(values + (ptrdiff_t)k * p->HS, SIMD_LANES * p->HS);
-        for (int c = 0; c < columns; c++) {
-            const float *query = t->queries + (ptrdiff_t)c * p->width;
-            simd_vector scores = TILE_PAIRS && p->pairs ? scores_of_query(query, of, p->HS, true)
-                                                        : scores_of_query(query, of, p->HS, false);
-            simd_store(t->scores + (ptrdiff_t)c * TILE + k, scores);
-        }
+    for (int c = 0, queries; c < columns; c += queries) {
+        queries = columns - c >= QUERIES ? QUERIES : 1;
+        if (TILE_PAIRS && p->pairs && queries > 1)
+            scores_of_queries(p, t, c, QUERIES, keys, values, count, left, true);
+        else if (TILE_PAIRS && p->pairs)
+            scores_of_queries(p, t, c, 1, keys, values, count, left, true);
+        else if (queries > 1)
+            scores_of_queries(p, t, c, QUERIES, keys, values, count, left, false);
+        else
+            scores_of_queries(p, t, c, 1, keys, values, count, left, false);
     }
     for (int c = 0; masked && c < columns; c++) {
         float *row = t->scores + (ptrdiff_t)c * TILE;
