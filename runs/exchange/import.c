@@ -202,9 +202,11 @@ static enum status make_rollups(struct import *import, const char *id)
     enum status status = STATUS_OK;
     for (int64_t end = 0, next; !status && end < INT64_MAX; end = next) {
         next = INT64_MAX;
+        /* of each segment, as the index finds no step without its segment */
         status = store_number(import->store, &next, INT64_MAX, import->err,
-                              "select step from steps where run_id = ?1 and step >= ?2 order by step limit 1"
-                              " offset ?3",
+                              "select min((select step from steps where run_id = ?1 and segment = s.segment"
+                              " and step >= ?2 order by step limit 1 offset ?3))"
+                              " from segments s where run_id = ?1",
                               "sii", id, end, (int64_t)STEPS_AT_ONCE);
         if (next < INT64_MAX) next = next / bucket * bucket;
         if (next <= end) next = end + bucket; /* steps that several segments repeat */
