@@ -12,7 +12,7 @@
 
 #define ID "20260101-000000-long"
 
-enum { ROWS = 30000, MANY_ROWS = 150000 }; /* many: storing them takes several turns on any machine */
+enum { ROWS = 30000, MANY_ROWS = 600000 }; /* many: storing them takes several turns on any machine */
 
 /* Steps with gaps, in two segments that overlap. */
 static void write_steps(const char *home, char path[PATH_MAX], int rows)
