@@ -121,30 +121,26 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
             int vectors = left >= 2 * TILE_VECTORS || left == TILE_VECTORS ? TILE_VECTORS
                           : left > TILE_VECTORS                            ? (left + 1) / 2
                                                                            : left;
-#define TILE_BLOCK(vectors)                                                                                  \
+#define TILE_BLOCK(count, vectors, pairs)                                                                    \
+    tile_block(count, vectors, pairs, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,         \
+               how.add, keep)
+#define TILE_CASE(vectors)                                                                                   \
     case vectors:                                                                                            \
-        if (pairs && M == 1)                                                                                 \
-            tile_block(1, vectors, true, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,      \
-                       how.add, keep);                                                                       \
-        else if (M == 1)                                                                                     \
-            tile_block(1, vectors, false, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,     \
-                       how.add, keep);                                                                       \
-        else if (pairs)                                                                                      \
-            tile_block(TILE_ROWS, vectors, true, out + at, ldc, rows, a.k_step, steps + at, ldb,             \
-                       k.to - k.from, how.add, keep);                                                        \
+        if (M == 1)                                                                                          \
+            pairs ? TILE_BLOCK(1, vectors, true) : TILE_BLOCK(1, vectors, false);                            \
         else                                                                                                 \
-            tile_block(TILE_ROWS, vectors, false, out + at, ldc, rows, a.k_step, steps + at, ldb,            \
-                       k.to - k.from, how.add, keep);                                                        \
+            pairs ? TILE_BLOCK(TILE_ROWS, vectors, true) : TILE_BLOCK(TILE_ROWS, vectors, false);            \
         break;
             switch (vectors) {
-                TILE_BLOCK(1)
-                TILE_BLOCK(2)
+                TILE_CASE(1)
+                TILE_CASE(2)
 #if TILE_VECTORS > 2
-                TILE_BLOCK(3)
-                TILE_BLOCK(4)
+                TILE_CASE(3)
+                TILE_CASE(4)
 #endif
             }
 #undef TILE_BLOCK
+#undef TILE_CASE
             at += vectors * SIMD_LANES;
         }
     }

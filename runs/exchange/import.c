@@ -452,7 +452,7 @@ static void end(struct import *import)
         store_exec(import->store, sql, NULL);
     }
     store_exec(import->store, "drop table if exists temp.found_segments; pragma temp_store = memory", NULL);
-    free(import->tags);
+    import_names_release(&import->metrics);
 }
 
 enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,

@@ -93,41 +93,15 @@ static enum status rows_of(struct import_scalars *s, enum store_table table, con
     return status;
 }
 
-static bool is_used(const struct import *import, const char *word)
-{
-    size_t i = 0;
-    while (i < import->tag_count && strcmp(import->tags[i].word, word) != 0) i++;
-    return i < import->tag_count;
-}
-
-/* Gives a tag the word, or that with a number where another tag has it. */
-static void name_tag(struct import *import, struct import_tag *tag, const char *word)
-{
-    char name[SCALAR_NAME_MAX];
-    size_t kept = strlen(word) < SCALAR_NAME_MAX - 8 ? strlen(word) : SCALAR_NAME_MAX - 8;
-    kept -= utf8_incomplete_tail(word, kept);
-    snprintf(name, sizeof name, "%s", word);
-    for (int n = 2; *word && is_used(import, name); n++)
-        snprintf(name, sizeof name, "%.*s_%d", (int)kept, word, n);
-    memcpy(tag->word, name, sizeof name);
-}
-
-/* The tag of a name, with a word of its own: names that differ in capitals, in signs or behind
- * SCALAR_NAME_MAX bytes have the same scalar_word. NULL: memory is short. */
-static struct import_tag *tag_of(struct import *import, const char *name)
+/* The metric of a name, with a word of its own. NULL: memory is short. */
+static struct import_name *metric_of(struct import *import, const char *name)
 {
     char clean[4 * SCALAR_NAME_MAX], word[SCALAR_NAME_MAX];
     uint64_t hash = XXH64(name, strlen(name), 0);
-    for (size_t i = 0; i < import->tag_count; i++)
-        if (import->tags[i].hash == hash) return &import->tags[i];
-    if (!list_reserve(&import->tags, import->tag_count, 1, &import->tag_capacity, sizeof *import->tags))
-        return NULL;
+    struct import_name *found = import_names_find(&import->metrics, hash);
+    if (found) return found;
     clean_line(clean, sizeof clean, name);
-    struct import_tag *tag = &import->tags[import->tag_count];
-    *tag = (struct import_tag){.hash = hash};
-    name_tag(import, tag, scalar_word(clean, word, sizeof word));
-    import->tag_count++;
-    return tag;
+    return import_names_add(&import->metrics, hash, scalar_word(clean, word, sizeof word), SCALAR_NAME_MAX);
 }
 
 enum status import_scalar(struct import_scalars *scalars, const char *name, int64_t step, double wall_time,
@@ -136,20 +110,21 @@ enum status import_scalar(struct import_scalars *scalars, const char *name, int6
     char number[24], time[40], text[40];
     struct import_rows *rows = NULL;
     enum store_table table;
-    struct import_tag *tag = tag_of(scalars->import, name);
-    if (!tag) return err_no_memory(scalars->import->err, "the names of metrics");
+    struct import_name *metric = metric_of(scalars->import, name);
+    if (!metric) return err_no_memory(scalars->import->err, "the names of metrics");
     bool taken, whole = fabs(value) < 1e18 && floor(value) == value;
-    const struct column_info *column = scalar_column(scalars->import, tag->word, &table, &taken);
-    if (taken && strcmp(tag->word, column->name) == 0) name_tag(scalars->import, tag, column->name);
+    const struct column_info *column = scalar_column(scalars->import, metric->word, &table, &taken);
+    if (taken && strcmp(metric->word, column->name) == 0)
+        import_names_change(&scalars->import->metrics, metric, column->name, SCALAR_NAME_MAX);
     if (!column || taken || (column_is_integer(column) && !whole)) {
         column = &store_columns[COLUMN_MEASURES_value];
         table = TABLE_MEASURES;
     }
     enum status status = rows_of(scalars, table, column, &rows);
-    if (status || !*tag->word) return status;
+    if (status || !*metric->word) return status;
     snprintf(number, sizeof number, "%" PRId64, step);
     text_format_double(wall_time, time, sizeof time);
     text_format_double(value, text, sizeof text);
-    const char *last = table == TABLE_MEASURES ? tag->word : isfinite(wall_time) ? time : NULL;
+    const char *last = table == TABLE_MEASURES ? metric->word : isfinite(wall_time) ? time : NULL;
     return import_rows_add(rows, (const char *[]){"1", number, text, last});
 }

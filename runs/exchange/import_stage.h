@@ -9,6 +9,7 @@
 
 #include "runs/database.h"
 #include "runs/exchange/import.h"
+#include "runs/exchange/import_names.h"
 #include "runs/exchange/import_turns.h"
 
 enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC, IMPORT_WANDB };
@@ -32,11 +33,7 @@ struct import {
         char word[48];
     } spelled[24];
     int spelled_count;
-    struct import_tag { /* a metric's name in the files, and the word that stands for it */
-        uint64_t hash;
-        char word[48];
-    } * tags; /* owned */
-    size_t tag_count, tag_capacity;
+    struct import_names metrics; /* as the files name them */
 };
 
 /* Fills the error "path:line: …" and returns STATUS_CORRUPT. */

@@ -29,22 +29,15 @@ struct summary {
     bool logged; /* the history has it, too */
 };
 
-/* A key of the configuration so far, and the setting that has it. */
-struct setting {
-    uint64_t hash; /* of the names that lead to it */
-    char key[KEY_MAX];
-};
-
 struct wandb {
     struct import *import;
     struct import_scalars scalars;
     struct import_rows params, tags;
     struct arena arena; /* the keys of the summary */
     struct summary summary[SUMMARY_MAX];
-    struct setting *settings;
-    size_t setting_count, setting_capacity;
-    size_t summary_count, found; /* found: the index of the key met last */
-    int64_t step;                /* of the newest row of the history */
+    struct import_names settings; /* hashed: the names that lead to a setting */
+    size_t summary_count, found;  /* found: the index of the key met last */
+    int64_t step;                 /* of the newest row of the history */
     char run_id[80], name[RUN_NAME_MAX], note[RUN_NOTE_MAX], start[40];
 };
 
@@ -132,33 +125,10 @@ static json_t *load_odd_numbers(struct protobuf json)
     return value;
 }
 
-static bool is_used(const struct wandb *w, const char *key)
-{
-    size_t i = 0;
-    while (i < w->setting_count && strcmp(w->settings[i].key, key) != 0) i++;
-    return i < w->setting_count;
-}
-
-/* The key of a setting: `key`, or that with a number where another setting has it, as a.b and "a b" would
- * both be a_b. A setting that comes again has the same one. NULL: memory is short. */
-static const char *key_of(struct wandb *w, const char *key, uint64_t hash)
-{
-    size_t kept = strlen(key) < KEY_MAX - 8 ? strlen(key) : KEY_MAX - 8;
-    for (size_t i = 0; i < w->setting_count; i++)
-        if (w->settings[i].hash == hash) return w->settings[i].key;
-    if (!list_reserve(&w->settings, w->setting_count, 1, &w->setting_capacity, sizeof *w->settings))
-        return NULL;
-    struct setting setting = {.hash = hash};
-    snprintf(setting.key, sizeof setting.key, "%s", key);
-    for (int n = 2; is_used(w, setting.key); n++)
-        snprintf(setting.key, sizeof setting.key, "%.*s_%d", (int)kept, key, n);
-    w->settings[w->setting_count] = setting;
-    return w->settings[w->setting_count++].key;
-}
-
 static enum status store_setting(struct wandb *w, const char *wanted, uint64_t hash, const json_t *value)
 {
-    const char *key = key_of(w, wanted, hash);
+    struct import_name *key = import_names_find(&w->settings, hash);
+    if (!key) key = import_names_add(&w->settings, hash, wanted, KEY_MAX);
     if (!key) return err_no_memory(w->import->err, "reading %s", w->import->path);
     char clean[VALUE_MAX], number[40], *dumped = NULL;
     const char *text = json_string_value(value);
@@ -166,7 +136,7 @@ static enum status store_setting(struct wandb *w, const char *wanted, uint64_t h
     if (!text) text = dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     clean_line(clean, sizeof clean, text ? text : "");
     free(dumped);
-    return import_rows_add(&w->params, (const char *[]){key, clean});
+    return import_rows_add(&w->params, (const char *[]){key->word, clean});
 }
 
 /* Objects become nested keys, such as wandb.model.dim. */
@@ -399,7 +369,7 @@ enum status import_read_wandb(struct import *import, struct record_file *file)
     if (!status) status = store_summary(w);
     if (!status) status = store_run_row(w);
     if (w) arena_release(&w->arena);
-    if (w) free(w->settings);
+    if (w) import_names_release(&w->settings);
     free(w);
     return status;
 }

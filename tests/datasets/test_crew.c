@@ -214,7 +214,7 @@ TEST_CASE(cutting_a_text_does_not_change_its_tokens)
     }
 }
 
-/* What a reader has not got yet may be the rest of a character, and is not looked at. */
+/* The bytes behind a cut must be there: the reader may hold half a character. */
 TEST_CASE(a_text_is_not_cut_before_half_a_character)
 {
     static const char text[] = "line\n\xE2\x82\xAC"; /* a euro sign */

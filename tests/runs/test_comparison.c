@@ -1,4 +1,4 @@
-/* What tells whether two runs can be compared: their lists of sources name the same texts. */
+/* Two runs can be compared if their lists of sources name the same texts. */
 #include "runs/comparison.h"
 #include "tests/cmocka.h"
 

@@ -331,27 +331,26 @@ static int obey_one_order(void *argument)
     return writer_close(writer, RUN_STOPPED, NULL, &err) ? 3 : 0;
 }
 
-TEST_CASE(order_waits_for_the_outcome)
+static void expect_obeyed(const char *name, const char *command, const char *outcome)
 {
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
-    store_fixture_home("c-wait", home, sizeof home);
+    store_fixture_home(name, home, sizeof home);
     answer_furnish(home, finished, crashed);
     pid_t pid = store_fixture_fork(obey_one_order, home);
     while (store_fixture_number(home, "select max(segment) from runs") < 2) usleep(1000);
-    answer_expect(home, "order job checkpoint --wait", 0, "step 42: checkpoint written");
+    answer_expect(home, command, 0, outcome);
     assert_int_equal(store_fixture_wait(pid), 0);
+}
+
+TEST_CASE(order_waits_for_the_outcome)
+{
+    expect_obeyed("c-wait", "order job checkpoint --wait", "step 42: checkpoint written");
 }
 
 /* Who has stopped a run wants to resume it, which its trainer prevents until it has ended. */
 TEST_CASE(order_stop_waits_until_the_run_is_free)
 {
-    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
-    store_fixture_home("c-free", home, sizeof home);
-    answer_furnish(home, finished, crashed);
-    pid_t pid = store_fixture_fork(obey_one_order, home);
-    while (store_fixture_number(home, "select max(segment) from runs") < 2) usleep(1000);
-    answer_expect(home, "order job stop --wait", 0, "step 42: done");
-    assert_int_equal(store_fixture_wait(pid), 0);
+    expect_obeyed("c-free", "order job stop --wait", "step 42: done");
 }
 
 TEST_CASE(a_list_without_runs_names_the_folder_and_does_not_create_it)

@@ -162,8 +162,8 @@ TEST_CASE(without_locks_between_hosts_nothing_is_opened_or_made)
     assert_int_equal(store_open(home, STORE_READ, &store, &err), STATUS_IO);
 }
 
-/* Where locks do not reach, the lock's file tells who trains: a run of this host that is not locked here has
- * ended, one of another host may go on. */
+/* Where other hosts do not see a lock, its file names the host that trains. A run of this host has ended if
+ * it is not locked here; a run of another host may go on. */
 TEST_CASE(only_a_run_of_another_host_may_train_without_a_lock_here)
 {
     char id[RUN_ID_MAX], path[PATH_MAX];

@@ -1,4 +1,5 @@
-/* The files beside the weights: a model that has learned where its answers end tells other programs. */
+/* The files beside the weights: which tokens end a text, for other programs, after a model has learned to end
+ * answers. */
 #include <jansson.h>
 
 #include "core/checkpoint/companions.h"
