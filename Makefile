@@ -303,7 +303,7 @@ $(SIM_TESTS): LIBS += -lopenblas
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS) \
-	  -Wl,--export-dynamic-symbol=sim_queue_exchange
+	  -Wl,--export-dynamic-symbol=sim_queue_exchange,--export-dynamic-symbol=sim_queue_work
 
 # Under the name of NVIDIA's library, for the tests of several ranks on GPUs.
 NCCL_STAND_IN := $(BUILD)/tests/cuda_sim/stand_in/libnccl.so.2
@@ -311,6 +311,19 @@ $(NCCL_STAND_IN): tests/cuda_sim/stand_in/nccl.cc kernels/device/nccl.h tests/cu
 	@mkdir -p $(@D)
 	$(Q)$(SIM_CXX) $(filter-out -MMD -MP,$(SIM_CXXFLAGS)) -shared -Wl,-soname,libnccl.so.2 -o $@ $<
 $(BUILD)/tests/cuda_sim/test_ranks_cuda $(BUILD)/tests/cuda_sim/test_gpu_check: | $(NCCL_STAND_IN)
+
+# Under the name of NVIDIA's library, for the tests of attention by cuDNN; and for those that compile by the real one, of its
+# driver. Both are in folders of their own, where no other test looks.
+CUDNN_STAND_IN := $(BUILD)/tests/cuda_sim/stand_in/cudnn/libcudnn.so.9
+$(CUDNN_STAND_IN): tests/cuda_sim/stand_in/cudnn.cc kernels/device/cudnn.h tests/cuda_sim/simulator.h
+	@mkdir -p $(@D)
+	$(Q)$(SIM_CXX) $(filter-out -MMD -MP,$(SIM_CXXFLAGS)) -shared -Wl,-soname,libcudnn.so.9 -o $@ $<
+$(BUILD)/tests/cuda_sim/test_attention_cudnn: | $(CUDNN_STAND_IN)
+DRIVER_STAND_IN := $(BUILD)/tests/cuda_sim/stand_in/driver/libcuda.so.1
+$(DRIVER_STAND_IN): tests/cuda_sim/stand_in/driver.cc
+	@mkdir -p $(@D)
+	$(Q)$(SIM_CXX) $(filter-out -MMD -MP,$(SIM_CXXFLAGS)) -shared -Wl,-soname,libcuda.so.1 -o $@ $<
+$(BUILD)/tests/cuda_sim/test_cudnn_absent: | $(DRIVER_STAND_IN)
 
 # Under the name of NVIDIA's library, for the tests of device metrics: of a driver of today, and of an old one.
 NVML_STAND_IN := $(BUILD)/tests/kernels/stand_in/libnvidia-ml.so.1 $(BUILD)/tests/kernels/stand_in/old/libnvidia-ml.so.1
@@ -332,7 +345,7 @@ $(BUILD)/tests/tui/command/test_shared_home: | $(STAND_INS)/mounts.so
 $(BUILD)/tests/tui/command/test_sweep: | $(STAND_INS)/processes.so
 $(BUILD)/tests/tui/command/test_faults: | $(if $(SAN),,$(STAND_INS)/memory.so)
 # NVIDIA's headers, where the toolkit has them, are only compared with.
-$(BUILD)/tests/kernels/test_nccl.o $(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
+$(BUILD)/tests/kernels/test_cudnn.o $(BUILD)/tests/kernels/test_nccl.o $(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 
 $(BUILD)/tests/bench/bench_gemm: LIBS += -lopenblas
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)

@@ -10,6 +10,7 @@
  * key/value head computes dk and dv over the group's query heads, and a block per query tile and head
  * computes dq: 7 products instead of 5. */
 #include "kernels/attention_cached.cuh"
+#include "kernels/attention_cudnn.cuh"
 
 enum { BLOCK = 256, SIDE = 16 };
 
@@ -411,9 +412,11 @@ void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *
     const float *qkv = (const float *)qkv_;
     struct attention_shape p = attention_shape_of(positions, B, T, NH, NKV, HS, window);
     if (!head_width_ok(HS, stream)) return;
-    if (stream->precision == PRECISION_BF16)
+    struct attention_problem problem = {B, T, NH, NKV, HS, window, false};
+    if (stream->precision == PRECISION_BF16) {
+        if (positions == NULL && attention_cudnn_forward(out_, lse, qkv_, &problem, stream)) return;
         attention_bf16_forward(out_, lse, qkv_, positions, B, T, NH, NKV, HS, window, stream);
-    else
+    } else
         by_width(HS, [&]<int R, int D>() { forward_launch<R, D>(out, lse, qkv, p, stream); });
 }
 
@@ -424,7 +427,13 @@ void attention_backward(void *dqkv_, const void *dout_, const void *out, const f
     float *dqkv = (float *)dqkv_, *products = (float *)workspace; /* (B,NH,T) */
     const float *dout = (const float *)dout_, *qkv = (const float *)qkv_;
     struct attention_shape p = attention_shape_of(positions, B, T, NH, NKV, HS, window);
+    struct attention_problem problem = {B, T, NH, NKV, HS, window, true};
     if (!head_width_ok(HS, stream)) return;
+    if (stream->precision == PRECISION_BF16 && positions == NULL &&
+        attention_cudnn_backward(dqkv_, dout_, out, lse, qkv_, &problem, stream)) {
+        if (cos_sin != NULL) rope(dqkv_, cos_sin, positions, B, T, NH, NKV, HS, true, stream);
+        return;
+    }
     attention_products(products, dout_, out, p, stream);
     if (stream->precision == PRECISION_BF16) {
         if (attention_bf16_backward(dqkv_, dout_, out, lse, qkv_, positions, cos_sin, workspace, B, T, NH,

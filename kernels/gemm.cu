@@ -1,4 +1,4 @@
-/* CUDA twin of gemm, on cuBLASLt, and the warming up of products. fp32: CUBLAS_COMPUTE_32F, no tensor-core
+/* CUDA twin of gemm, on cuBLASLt. fp32: CUBLAS_COMPUTE_32F, no tensor-core
  * rounding; tf32: the same elements on tensor cores; bf16: bf16 operands, fp32 sums, out as its view says.
  *
  * cuBLASLt is column-major, where a row-major matrix is its own transpose: the row-major product out = op(a)
@@ -7,32 +7,16 @@
  * Descriptors and the chosen algorithm are cached per device for each shape, precision, alignment of the
  * operands (16 bytes at most: more enables no further algorithm) and workspace: after a shape's first product
  * a call is one cublasLtMatmul, and nothing is ever allocated. The algorithm is the fastest one measured, for
- * shapes given to gemm_warm; for any other shape it is the heuristics' first choice, unmeasured, because that
- * is the same in the next process. Only reductions in a fixed order are allowed.
- *
- * Two algorithms may round differently, so measured choices are stored: a resumed run on the same device and
- * library reads them from a file, named after both, whose records are only appended or replaced in place. The
- * process that has the file open locks it (flock), and others wait until it has measured and written the
- * missing choices. The file is not trusted: unknown keys are ignored, cuBLASLt checks an algorithm before it
- * is tried, and half a record at the end is overwritten. */
-#include "kernels/device/cuda_device.cuh"
+ * shapes given to `warm`; for any other shape it is the heuristics' first choice, unmeasured, because that
+ * is the same in the next process. Only reductions in a fixed order are allowed. */
+#include "kernels/warming.cuh"
 
-extern "C" {
-#include "core/base/file.h"
-}
-
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-/* Warming may hold WARM_MAX of the entries; the others are for shapes that were not announced. */
-enum { GEMM_ENTRIES = 256, GEMM_WARM_MAX = 192 };
+/* More than can be warmed: the others are for shapes that were not announced. */
+enum { GEMM_ENTRIES = 256 };
 
 /* Algorithms to measure: those that the heuristics offer, and variants of the first few. */
 enum { GEMM_OFFERED = 16, GEMM_VARIED = 4, GEMM_CANDIDATES = 32 };
@@ -74,17 +58,11 @@ void gemm_cache_close(struct device *device)
     device->gemm = NULL;
 }
 
-/* The workspace that cuBLAS itself recommends: 32 MiB on Hopper and later, 4 MiB before. */
-size_t gemm_workspace(struct device *device)
+/* The workspace that cuBLAS itself recommends: 32 MiB on Hopper and later, 4 MiB before. More would change
+ * the keys without faster products. */
+size_t gemm_workspace(const struct device *device)
 {
     return (size_t)(device->properties.major >= 9 ? 32 : 4) << 20;
-}
-
-void gemm_lend(struct stream *stream, void *workspace, size_t bytes)
-{
-    size_t most = gemm_workspace(stream->device); /* more would change the keys without faster products */
-    stream->workspace = bytes > 0 ? workspace : NULL;
-    stream->workspace_bytes = bytes < most ? bytes : most;
 }
 
 /* ---- prepared products ---- */
@@ -266,33 +244,6 @@ static cublasStatus_t entry_for(struct device *device, const struct gemm_key *ke
     return status;
 }
 
-/* The device's error, if it has failed. cuBLASLt has a CUDA runtime of its own, so cudaGetLastError does not
- * see what failed there. A device that failed answers every later call with that error. */
-static cudaError_t device_error(struct stream *stream)
-{
-    size_t free_bytes, total;
-    cudaError_t error = cudaStreamSynchronize(stream->queue);
-    if (error == cudaErrorStreamCaptureUnsupported) return cudaSuccess; /* graph_open asks the device later */
-    return error == cudaSuccess ? cudaMemGetInfo(&free_bytes, &total) : error;
-}
-
-/* Handles a product that cuBLASLt did not run: the device is lost only if it says so itself. */
-static void product_failed(struct stream *stream, const char *why, cublasStatus_t status)
-{
-    const char *at = "cublasLtMatmul";
-    cudaError_t error = cudaGetLastError(); /* clears the error, so that no later launch reports it */
-    bool full = status == CUBLAS_STATUS_ALLOC_FAILED || error == cudaErrorMemoryAllocation;
-    if (full || status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
-        stream_decline(stream, at, why, full);
-        return;
-    }
-    error = device_error(stream);
-    if (error == cudaSuccess)
-        stream_decline(stream, at, why, false);
-    else
-        stream_fault(stream, at, cudaGetErrorString(error));
-}
-
 void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
           bool transpose_b, bool accumulate, float factor, struct stream *stream)
 {
@@ -301,74 +252,24 @@ void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int
     struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate, to, left, right};
     struct gemm_entry *e = NULL;
     if (!stream_usable(stream)) return;
-    struct gemm_key key =
-        key_of(&shape, stream->precision, common_alignment(out.at, a.at, b.at), stream->workspace_bytes);
+    size_t most = gemm_workspace(stream->device),
+           lent = stream->workspace_bytes < most ? stream->workspace_bytes : most;
+    struct gemm_key key = key_of(&shape, stream->precision, common_alignment(out.at, a.at, b.at), lent);
     cublasStatus_t status = entry_for(stream->device, &key, &e);
     if (!status) status = entry_run(e, stream, out.at, a.at, b.at, stream->workspace, factor);
     if (status) {
         char why[96];
         snprintf(why, sizeof why, "(%d,%d) += (%d,%d)(%d,%d): %s", M, N, M, K, K, N,
                  cublasLtGetStatusString(status));
-        product_failed(stream, why, status);
+        stream_library_failed(stream, "cublasLtMatmul", why,
+                              status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE,
+                              status == CUBLAS_STATUS_ALLOC_FAILED);
     }
 }
 
-/* ---- the file of choices ---- */
+/* ---- warming up ---- */
 
-struct choice {
-    struct gemm_key key;
-    cublasLtMatmulAlgo_t algorithm;
-};
-static_assert(sizeof(struct choice) == 104, "a record has no padding");
-
-/* Opens the device's file and waits for its lock, as long as the watch allows. */
-static enum status choices_open(const struct cudaDeviceProp *p, const struct warm_watch *watch, int count,
-                                int *file, bool *go_on, struct err *err)
-{
-    char path[PATH_MAX], name[65];
-    snprintf(name, sizeof name, "%.64s", p->name);
-    for (char *c = name; *c != '\0'; c++)
-        if (!isalnum((unsigned char)*c)) *c = '-';
-    enum status status = file_make_folders(watch->folder, err);
-    if (!status)
-        status = file_format_path(path, sizeof path, err, "%s/gemm4-%s-%d.%d-%d-%zu", watch->folder, name,
-                                  p->major, p->minor, p->multiProcessorCount, cublasLtGetVersion());
-    if (status) return status;
-    *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*file < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
-    while (*go_on && flock(*file, LOCK_EX) != 0) {
-        if (errno != EINTR) return err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(errno));
-        *go_on = watch->progress(watch->context, 0, count);
-    }
-    return STATUS_OK;
-}
-
-/* Finds the offset of key's record in the file, or of room for one; false: there is no record. */
-static bool choice_find(int file, const struct gemm_key *key, struct choice *out, off_t *at)
-{
-    for (*at = 0; pread(file, out, sizeof *out, *at) == sizeof *out; *at += sizeof *out)
-        if (memcmp(&out->key, key, sizeof *key) == 0) return true;
-    return false;
-}
-
-/* ---- warming up ----
- *
- * The candidates run in turn, ROUNDS times, so that a change of the clock hits all of them, and each with a
- * cold second-level cache, as in a step, where other work comes between two products; the least time counts.
- * Scratch is as large as the largest product's operands, the workspace, and what the cache holds. */
-enum { ROUNDS = 5, ALIGN = 256 };
-
-struct warming {
-    struct stream *stream;
-    const struct warm_watch *watch;
-    unsigned char *scratch; /* borrowed: operands, then the workspace, then what empties the cache */
-    size_t operands;        /* bytes */
-    cudaEvent_t from, to;
-    void *at[3];      /* the operands of the product: out, a, b */
-    int file;         /* of choices; -1: none */
-    enum status kept; /* whether choices are stored, and why not */
-    struct err why;
-};
+enum { ALIGN = 256 };
 
 /* The bytes of out, a and b, with the gaps between rows. */
 static void operand_bytes(const struct gemm_shape *s, size_t out[3])
@@ -381,107 +282,88 @@ static void operand_bytes(const struct gemm_shape *s, size_t out[3])
     }
 }
 
-/* An error of the device becomes the stream's fault: nothing uses the device afterwards. */
-static enum status cuda_fail(struct stream *stream, const char *at, cudaError_t error, struct err *err)
+size_t gemm_operands(const struct gemm_shape *shape)
 {
-    stream_fault(stream, at, cudaGetErrorString(error));
-    return stream_check(stream, err);
+    size_t bytes[3];
+    operand_bytes(shape, bytes);
+    return bytes[0] + bytes[1] + bytes[2];
 }
 
-/* Small finite numbers everywhere: leftover values could slow some algorithms down. */
-static enum status scratch_open(struct warming *w, const struct gemm_shape *shapes, int count,
-                                struct err *err)
+/* An entry on trial. */
+struct trial {
+    struct warming *warming;
+    struct gemm_entry *entry;
+    void *out, *a, *b;
+};
+
+static bool run(void *context)
 {
-    struct device *device = w->stream->device;
-    size_t beside = gemm_workspace(device) + (size_t)device->properties.l2CacheSize, bytes[3];
-    for (int i = 0; i < count; i++) {
-        operand_bytes(&shapes[i], bytes);
-        if (bytes[0] + bytes[1] + bytes[2] > w->operands) w->operands = bytes[0] + bytes[1] + bytes[2];
-    }
-    enum status status =
-        w->watch->scratch(w->watch->context, w->operands + beside, (void **)&w->scratch, err);
-    if (status) return status;
-    cudaError_t error = cudaMemsetAsync(w->scratch, 0x3c, w->operands, w->stream->queue);
-    if (error == cudaSuccess) error = cudaEventCreate(&w->from);
-    if (error == cudaSuccess) error = cudaEventCreate(&w->to);
-    return error == cudaSuccess ? STATUS_OK : cuda_fail(w->stream, "preparing matrix products", error, err);
+    const struct trial *t = (const struct trial *)context;
+    struct warming *w = t->warming;
+    return entry_run(t->entry, w->stream, t->out, t->a, t->b, warming_workspace(w), 1) ==
+           CUBLAS_STATUS_SUCCESS;
 }
 
-/* Runs the entry and waits. *microseconds: negative if cuBLASLt rejects it. An error of the device is sticky:
- * it ends the warming. */
-static enum status run(struct warming *w, struct gemm_entry *e, double *microseconds, struct err *err)
-{
-    const struct device *device = w->stream->device;
-    unsigned char *workspace = w->scratch + w->operands;
-    float milliseconds = 0;
-    cublasStatus_t blas = CUBLAS_STATUS_SUCCESS;
-    cudaError_t error = cudaMemsetAsync(workspace + e->key.workspace, 0x3c,
-                                        (size_t)device->properties.l2CacheSize, w->stream->queue);
-    if (error == cudaSuccess) error = cudaEventRecord(w->from, w->stream->queue);
-    if (error == cudaSuccess) blas = entry_run(e, w->stream, w->at[0], w->at[1], w->at[2], workspace, 1);
-    if (error == cudaSuccess) error = cudaEventRecord(w->to, w->stream->queue);
-    if (error == cudaSuccess) error = cudaEventSynchronize(w->to);
-    if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, w->from, w->to);
-    if (error != cudaSuccess) return cuda_fail(w->stream, "trying a matrix product", error, err);
-    cudaGetLastError(); /* clears the error of a rejected launch */
-    *microseconds = blas == CUBLAS_STATUS_SUCCESS ? 1e3 * (double)milliseconds : -1;
-    return STATUS_OK;
-}
-
-/* Chooses the fastest of the candidates as the entry's algorithm; false: none of them runs. The round before
- * the measured ones loads their code; a single candidate needs no other. */
-static enum status fastest(struct warming *w, struct gemm_entry *e, const cublasLtMatmulAlgo_t *candidates,
-                           int count, bool *found, struct err *err)
+/* Chooses the fastest of the candidates as the entry's algorithm; false: none of them runs. A single
+ * candidate needs no other round. */
+static enum status fastest(struct trial *t, const cublasLtMatmulAlgo_t *candidates, int count, bool *found,
+                           struct err *err)
 {
     double least[GEMM_CANDIDATES] = {}, once = 0;
     int best = -1;
-    for (int i = 0; i < count * (count > 1 ? ROUNDS + 1 : 1); i++) {
+    for (int i = 0; i < count * (count > 1 ? WARM_ROUNDS + 1 : 1); i++) {
         int round = i / count, c = i % count;
         if (least[c] < 0) continue;
-        e->algorithm = candidates[c];
-        enum status status = run(w, e, &once, err);
+        t->entry->algorithm = candidates[c];
+        enum status status = warming_time(t->warming, run, t, &once, err);
         if (status) return status;
         if (round <= 1 || once < least[c]) least[c] = once;
     }
     for (int i = 0; i < count; i++)
         if (least[i] >= 0 && (best < 0 || least[i] < least[best])) best = i;
     *found = best >= 0;
-    if (*found) e->algorithm = candidates[best];
+    if (*found) t->entry->algorithm = candidates[best];
     return STATUS_OK;
 }
 
 /* Gives an entry the file's algorithm for its product, or a new one, which is stored. */
-static enum status decide(struct warming *w, struct gemm_entry *e, const struct gemm_key *key,
-                          struct err *err)
+static enum status decide(struct trial *t, const struct gemm_key *key, struct err *err)
 {
-    cublasLtHandle_t blas = w->stream->device->blas;
+    struct gemm_entry *e = t->entry;
+    cublasLtHandle_t blas = t->warming->stream->device->blas;
     cublasLtMatmulAlgo_t candidates[GEMM_CANDIDATES];
     struct choice choice;
-    off_t at = 0;
+    static_assert(sizeof choice.key == sizeof *key && sizeof choice.value == sizeof e->algorithm);
     int count = 0;
     bool found = false;
     enum status status = STATUS_OK;
     cublasStatus_t described = entry_prepare(e, key);
-    if (!described && w->file >= 0 && choice_find(w->file, key, &choice, &at) &&
-        accepted(e, blas, &choice.algorithm))
-        status = fastest(w, e, &choice.algorithm, 1, &found, err);
+    memcpy(choice.key, key, sizeof *key);
+    if (!described && warming_recall(t->warming, &choice)) {
+        memcpy(candidates, choice.value, sizeof *candidates);
+        if (accepted(e, blas, candidates)) status = fastest(t, candidates, 1, &found, err);
+    }
     if (status || found) return status;
     if (!described) described = heuristics(e, blas, candidates, &count);
     if (!described && key->transpose_a) add_variants(e, blas, candidates, &count);
-    status = fastest(w, e, candidates, count, &found, err);
+    status = fastest(t, candidates, count, &found, err);
     if (!status && !found)
         status =
             err_set(err, STATUS_DEVICE, "cuda: cuBLASLt has no algorithm for (%d,%d) = (%d,%d)(%d,%d): %s",
                     key->M, key->N, key->M, key->K, key->K, key->N,
                     cublasLtGetStatusString(described ? described : CUBLAS_STATUS_NOT_SUPPORTED));
-    if (status || w->file < 0) return status;
-    choice = {*key, e->algorithm};
-    if (pwrite(w->file, &choice, sizeof choice, at) != sizeof choice)
-        w->kept = err_set(&w->why, STATUS_IO, "cannot write its file: %s", strerror(errno));
+    if (status) return status;
+    memcpy(choice.value, &e->algorithm, sizeof choice.value);
+    warming_keep(t->warming, &choice);
     return STATUS_OK;
 }
 
-static enum status warm_one(struct warming *w, const struct gemm_shape *shape, struct err *err)
+void gemm_begin_warming(struct device *device)
+{
+    for (int i = 0; i < GEMM_ENTRIES; i++) device->gemm->entries[i].warmed = false;
+}
+
+enum status gemm_choose(struct warming *w, const struct gemm_shape *shape, struct err *err)
 {
     struct device *device = w->stream->device;
     struct gemm_key key = key_of(shape, w->stream->precision, 16, gemm_workspace(device));
@@ -489,54 +371,9 @@ static enum status warm_one(struct warming *w, const struct gemm_shape *shape, s
     size_t bytes[3];
     if (e->warmed) return STATUS_OK; /* listed twice */
     operand_bytes(shape, bytes);
-    w->at[0] = w->scratch;
-    w->at[1] = w->scratch + bytes[0];
-    w->at[2] = w->scratch + bytes[0] + bytes[1];
-    enum status status = decide(w, e, &key, err);
+    struct trial t = {w, e, w->scratch, w->scratch + bytes[0], w->scratch + bytes[0] + bytes[1]};
+    enum status status = decide(&t, &key, err);
     if (status) memset(e, 0, sizeof *e);
     e->warmed = !status;
-    return status;
-}
-
-static void warming_close(struct warming *w)
-{
-    if (w->file >= 0) {
-        fdatasync(w->file);
-        flock(w->file, LOCK_UN); /* a forked process may hold it, too */
-        close(w->file);
-    }
-    if (w->stream->device->lost) return; /* the rest is freed at the end of the process */
-    if (w->from != NULL) cudaEventDestroy(w->from);
-    if (w->to != NULL) cudaEventDestroy(w->to);
-}
-
-enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
-                      const struct warm_watch *watch, struct err *err)
-{
-    struct warming w = {};
-    w.stream = stream, w.watch = watch, w.file = -1;
-    if (count > GEMM_WARM_MAX)
-        return err_set(err, STATUS_USAGE, "cuda: cannot warm up %d matrix products, at most %d", count,
-                       GEMM_WARM_MAX);
-    if (stream_usable(stream)) modules_load();
-    enum status status = cuda_table.stream_wait(stream, err);
-    if (status || count == 0) return status;
-    for (int i = 0; i < GEMM_ENTRIES; i++) stream->device->gemm->entries[i].warmed = false;
-    bool go_on = watch->progress(watch->context, 0, count);
-    if (go_on && watch->folder != NULL)
-        w.kept = choices_open(&stream->device->properties, watch, count, &w.file, &go_on, &w.why);
-    if (go_on) status = scratch_open(&w, shapes, count, err);
-    for (int i = 0; i < count && !status && go_on; i++) {
-        status = warm_one(&w, &shapes[i], err);
-        if (!status) go_on = watch->progress(watch->context, i + 1, count);
-    }
-    warming_close(&w);
-    if (!status && w.kept) {
-        err_prefix(&w.why,
-                   "cuda: the choice of matrix products' algorithms is not stored, so a resumed run may "
-                   "round differently");
-        watch->warning(watch->context, w.why.text);
-    }
-    if (!status && !go_on) status = err_set(err, STATUS_INTERRUPTED, "interrupted while warming up");
     return status;
 }

@@ -45,8 +45,8 @@ static enum status upload_rope_table(struct network *net, struct err *err)
 /* Gives the stream its workspace for matrix products. */
 static void lend_workspace(struct network *net)
 {
-    size_t bytes = net->plan->input.gemm_workspace;
-    if (bytes) net->backend->gemm_lend(net->stream, network_at(net, BUFFER_GEMM_WORKSPACE, 0), bytes);
+    size_t bytes = net->plan->input.library_workspace;
+    if (bytes) net->backend->workspace_lend(net->stream, network_at(net, BUFFER_LIBRARY_WORKSPACE, 0), bytes);
 }
 
 /* Allocates and clears the memory of a category. A snapshot is not cleared: it is written before it is read,

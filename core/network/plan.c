@@ -281,6 +281,12 @@ static enum status record_passes(struct plan *plan, struct record *record, struc
     return record_with(plan, record, chunk, err);
 }
 
+bool plan_cudnn(const struct plan_input *input)
+{
+    return input->attention != ATTENTION_OWN && input->precision == PRECISION_BF16 && input->moments > 0 &&
+           !input->packed;
+}
+
 /* Keeps the results of the record other than lifetimes. */
 static enum status keep(struct plan *plan, const struct record *record, struct err *err)
 {
@@ -288,6 +294,10 @@ static enum status keep(struct plan *plan, const struct record *record, struct e
     if (!plan->products) return err_no_memory(err, "a list of products");
     memcpy(plan->products, record->products, record->product_count * sizeof *plan->products);
     plan->product_count = (int)record->product_count;
+    plan->attention_count = plan_cudnn(&plan->input) ? record->attention_count : 0;
+    plan->attentions = arena_alloc_array(&plan->arena, plan->attention_count, sizeof *plan->attentions);
+    if (!plan->attentions) return err_no_memory(err, "a list of attentions");
+    memcpy(plan->attentions, record->attentions, plan->attention_count * sizeof *plan->attentions);
     plan->recomputed_flops = record->flops[PHASE_RECOMPUTE];
     plan->step_calls[1] = record->labelled[PHASE_OPTIMIZER] + STEP_CALLS_BESIDE;
     for (int phase = PHASE_FORWARD; phase < PHASE_OPTIMIZER; phase++)
@@ -299,10 +309,13 @@ static enum status keep(struct plan *plan, const struct record *record, struct e
 
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device)
 {
+    const struct model_config *m = &input->model->config;
+    struct attention_problem attention = {input->B,    input->T, m->num_heads,    m->num_kv_heads,
+                                          m->head_dim, 0,        .backward = true};
     struct device_info info;
     backend->device_describe(device, &info);
     input->host_counts = info.uuid[0] == '\0';
-    input->gemm_workspace = backend->gemm_workspace(device);
+    input->library_workspace = backend->library_workspace(device, plan_cudnn(input) ? &attention : NULL);
     if (input->allocator == ALLOCATOR_POOL) input->pool_unit = backend->pool_unit(device);
 }
 
@@ -346,6 +359,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .activation_interval = (int)c->checkpoint.activation_interval,
                                .loss = c->train.loss,
                                .loss_chunk = c->train.loss_chunk,
+                               .attention = c->kernels.attention,
                                .allocator = c->memory.allocator,
                                .snapshot = c->checkpoint.background ? 1 + full * moments : 0};
     plan_input_for(&input, backend, device);

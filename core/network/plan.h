@@ -104,14 +104,15 @@ struct plan_input {
     int cache_length;          /* tokens of each, at least 1 if there is a cache; may be longer than T */
     enum precision precision;  /* of activations, their gradients, and the weights for computing */
     int activation_interval;   /* layers 0, n, 2n, … save only their input; 0: all layers save everything */
-    size_t gemm_workspace;     /* bytes for the device's matrix products: backend->gemm_workspace */
-    enum plan_loss loss;       /* whether the head's loss is computed in chunks of rows */
-    int64_t loss_chunk;        /* their rows; 0: chosen, and `loss` auto may mean plain */
-    bool host_counts;          /* the device is the CPU: host buffers count as device memory */
-    enum allocator_kind allocator;  /* provides the network's memory */
-    size_t pool_unit;               /* for the pool allocator: backend->pool_unit */
-    struct allocator_listener full; /* receives the table of allocations when memory runs out */
-    bool rough;                     /* only sizes and places must be right, not products, calls, FLOPs */
+    size_t library_workspace;  /* bytes for the libraries of the device: backend->library_workspace */
+    enum attention_choice attention; /* whose kernels compute it on a GPU */
+    enum plan_loss loss;             /* whether the head's loss is computed in chunks of rows */
+    int64_t loss_chunk;              /* their rows; 0: chosen, and `loss` auto may mean plain */
+    bool host_counts;                /* the device is the CPU: host buffers count as device memory */
+    enum allocator_kind allocator;   /* provides the network's memory */
+    size_t pool_unit;                /* for the pool allocator: backend->pool_unit */
+    struct allocator_listener full;  /* receives the table of allocations when memory runs out */
+    bool rough;                      /* only sizes and places must be right, not products, calls, FLOPs */
     int snapshot;  /* arenas in a checkpoint's snapshot: 1 weights, + moments; 0: none. The average
                     * of the weights comes with them */
     bool shard;    /* each rank has the masters and moments of its slice alone */
@@ -124,6 +125,8 @@ struct plan_input plan_input_of(const struct config *config, const struct model 
 /* Makes it the input of one of `ranks` processes: its part of a step's batch, and by world.shard its slice.
  * One rank: changes nothing. */
 void plan_input_share(struct plan_input *input, const struct config *config, int rank, int ranks);
+/* Whether a training with this input may have attention computed by cuDNN, if the device has it. */
+bool plan_cudnn(const struct plan_input *input);
 /* Sets the device's properties that matter for a plan with this input's allocator. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
@@ -179,9 +182,10 @@ struct plan {
     int host_batch_count;        /* even: room in BUFFER_HOST_BATCHES */
     struct gemm_shape *products; /* every matrix product of a training step, a full evaluation batch, and
                                   * prompts and next tokens of a cache, each once, for warming up */
-    int product_count;
-    int64_t step_calls[2];   /* in a step's profile: per micro-batch, and outside of them */
-    double recomputed_flops; /* per micro-batch: to recompute activations in the backward pass */
+    int product_count, attention_count;
+    struct attention_problem *attentions; /* likewise every attention that cuDNN may compute */
+    int64_t step_calls[2];                /* in a step's profile: per micro-batch, and outside of them */
+    double recomputed_flops;              /* per micro-batch: to recompute activations in the backward pass */
 };
 
 /* Every plan has every category, except for frozen weights and the KV cache. */

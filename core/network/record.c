@@ -47,6 +47,14 @@ static void note_products(struct recorder *r, struct gemm_shape shape)
     note_product(r, shape);
 }
 
+static void note_attention(struct record *record, struct attention_problem problem)
+{
+    for (int i = 0; i < record->attention_count; i++)
+        if (attention_problem_same(&record->attentions[i], &problem)) return;
+    if (record->attention_count < RECORD_ATTENTIONS_MAX)
+        record->attentions[record->attention_count++] = problem;
+}
+
 /* Layers that share a buffer overwrite each other's content. Pieces are written in order, so the written part
  * is always one range. */
 static void check_written(struct recorder *r, const struct operation_call *call, const struct operand *o,
@@ -96,6 +104,8 @@ static void note(void *context, const struct operation_call *call)
     struct recorder *r = context;
     enum phase phase = r->network.where.phase;
     if (call->operation == OPERATION_gemm) note_products(r, operation_product(call));
+    if (call->operation == OPERATION_attention_forward || call->operation == OPERATION_attention_backward)
+        note_attention(r->record, operation_attention(call));
     for (int writes = 0; writes < 2; writes++) /* reads come first, as a call reads what was there before */
         for (int i = 0; i < call->operand_count && !r->no_memory; i++)
             if ((call->operands[i].access == ACCESS_WRITTEN) == writes)

@@ -19,6 +19,9 @@ struct touch {
     int64_t from, to; /* bytes of the buffer */
 };
 
+/* A model has layers with and without a window, and both directions. */
+enum { RECORD_ATTENTIONS_MAX = 8 };
+
 struct record {
     struct touch *touches; /* in the order of the calls */
     size_t touch_count, touch_capacity;
@@ -28,6 +31,8 @@ struct record {
     size_t scratch_bytes;        /* the most that one operation needs */
     struct gemm_shape *products; /* each once */
     size_t product_count, product_capacity;
+    struct attention_problem attentions[RECORD_ATTENTIONS_MAX]; /* each once, as far as there is room */
+    int attention_count;
     char problem[160]; /* an operation that reads unwritten memory; "": none */
 };
 

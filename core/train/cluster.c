@@ -39,7 +39,7 @@ struct cluster cluster_of(const struct chip_sheet *chip, enum precision precisio
 void cluster_plan_input(const struct cluster *cluster, struct plan_input *input)
 {
     input->host_counts = false;
-    input->gemm_workspace = (size_t)(cluster->chip->major >= 9 ? 32 : 4) << 20; /* as kernels/gemm.cu */
+    input->library_workspace = (size_t)(cluster->chip->major >= 9 ? 32 : 4) << 20; /* as kernels/gemm.cu */
     input->pool_unit = (size_t)32 << 20;
 }
 

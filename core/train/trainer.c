@@ -44,7 +44,7 @@ struct warming {
 static bool on_warm_progress(void *context, int done, int total)
 {
     const struct warming *w = context;
-    return progress_report(w->progress, "warming up", "products", (uint64_t)done, (uint64_t)total);
+    return progress_report(w->progress, "warming up", "operations", (uint64_t)done, (uint64_t)total);
 }
 
 static void on_warm_warning(void *context, const char *sentence)
@@ -73,7 +73,12 @@ static enum status warm_up(struct trainer *t, struct err *err)
     if (status) return status;
     status = be->stream_open(t->setup.device, t->plan.input.precision, &stream, err);
     if (!status) {
-        status = be->gemm_warm(stream, t->plan.products, t->plan.product_count, &watch, err);
+        struct warm_work work = {.products = t->plan.products,
+                                 .attentions = t->plan.attentions,
+                                 .product_count = t->plan.product_count,
+                                 .attention_count = t->plan.attention_count,
+                                 .cudnn = t->plan.input.attention == ATTENTION_CUDNN};
+        status = be->warm(stream, &work, &watch, err);
         be->stream_close(stream);
     }
     allocator_close(w.allocator);

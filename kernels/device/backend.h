@@ -133,14 +133,37 @@ static inline bool gemm_shape_same(const struct gemm_shape *a, const struct gemm
            a->b.stride == b->b.stride;
 }
 
+/* An attention as passed to one of its two slots, without the addresses of its operands and without
+ * positions: every batch row is one sequence. */
+struct attention_problem {
+    int B, T, NH, NKV, HS, window;
+    bool backward;
+};
+
+static inline bool attention_problem_same(const struct attention_problem *a,
+                                          const struct attention_problem *b)
+{
+    return a->B == b->B && a->T == b->T && a->NH == b->NH && a->NKV == b->NKV && a->HS == b->HS &&
+           a->window == b->window && a->backward == b->backward;
+}
+
+/* What a training computes in ways that a device chooses beforehand: each product once, and each attention
+ * that NVIDIA's library cuDNN may compute where it is faster, or with `cudnn` must where it can. */
+struct warm_work {
+    const struct gemm_shape *products;
+    const struct attention_problem *attentions;
+    int product_count, attention_count;
+    bool cudnn;
+};
+
 /* Receives the progress of warming up, and says where to store the choices made. */
 struct warm_watch {
     const char *folder; /* stores choices, so that the next process makes the same; NULL: not stored */
     void *context;
-    bool (*progress)(void *context, int done, int total); /* matrix products; false asks to stop */
+    bool (*progress)(void *context, int done, int total); /* of the work; false asks to stop */
     void (*warning)(void *context,
                     const char *sentence); /* reports a problem that does not end the warming */
-    /* device memory for trying products, 256-aligned; the caller of gemm_warm frees it after that returns */
+    /* device memory for the trials, 256-aligned; the caller of `warm` frees it after that returns */
     enum status (*scratch)(void *context, size_t bytes, void **out, struct err *err);
 };
 
@@ -334,20 +357,21 @@ struct backend {
     void (*range_push)(const char *name);
     void (*range_pop)(void);
 
-    /* --- matrix products --- */
-    /* bytes of scratch that fast products need; 0: none */
-    size_t (*gemm_workspace)(struct device *device);
-    /* Lets the stream's products use `workspace` (256-aligned) from now on. The caller owns it, and takes it
+    /* --- libraries of the device's vendor: for matrix products, and attention of a training --- */
+    /* Bytes of scratch that they need for fast products, and with `attention`, a backward one, for any that
+     * cuDNN may compute; 0: none. */
+    size_t (*library_workspace)(struct device *device, const struct attention_problem *attention);
+    /* Lets the stream's libraries use `workspace` (256-aligned) from now on. The caller owns it, and takes it
      * back by lending NULL and 0 or by closing the stream. Without it, products that need scratch use another
-     * algorithm. */
-    void (*gemm_lend)(struct stream *stream, void *workspace, size_t bytes);
-    /* Before the large allocations of a training: loads code and chooses an algorithm for each of these
-     * products in this stream's precision, with gemm_workspace bytes and operands at multiples of 16 bytes,
-     * so that the first step has nothing left to prepare. Replaces earlier preparations. Fails if scratch for
-     * the largest product does not fit, if a product is not supported, or if the watch stops it
-     * (STATUS_INTERRUPTED). On a CPU it does nothing. */
-    enum status (*gemm_warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
-                             const struct warm_watch *watch, struct err *err);
+     * algorithm, and attention our own kernels. */
+    void (*workspace_lend)(struct stream *stream, void *workspace, size_t bytes);
+    /* Before the large allocations of a training: loads code and chooses how each part of the work is
+     * computed in this stream's precision, with library_workspace bytes and operands at multiples of 16
+     * bytes, so that the first step has nothing left to prepare. Replaces earlier preparations. Fails if
+     * scratch for the largest operands does not fit, if a product is not supported, if cuDNN is asked for and
+     * missing, or if the watch stops it (STATUS_INTERRUPTED). On a CPU it does nothing. */
+    enum status (*warm)(struct stream *stream, const struct warm_work *work, const struct warm_watch *watch,
+                        struct err *err);
 
     /* --- operations: what a pass calls --- */
 #define OPERATION(name, label, operands, flops) void (*name)(PARAMETERS(operands) struct stream * stream);
@@ -365,7 +389,7 @@ struct backend {
     SLOT(event_open) SLOT(event_close) SLOT(event_record) SLOT(event_elapsed) SLOT(event_done)            \
     SLOT(event_wait) SLOT(graph_open) SLOT(graph_run) SLOT(graph_close)                                   \
     SLOT(activity_begin) SLOT(activity_end) SLOT(range_push) SLOT(range_pop)                              \
-    SLOT(gemm_workspace) SLOT(gemm_lend) SLOT(gemm_warm)
+    SLOT(library_workspace) SLOT(workspace_lend) SLOT(warm)
 /* clang-format on */
 
 /* The CPU table, compiled for the best instruction set this processor has. Never fails. */

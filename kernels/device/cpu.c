@@ -316,7 +316,7 @@ static void graph_run(struct graph *graph, struct stream *stream)
     graph->work(graph->context);
 }
 
-static size_t gemm_workspace(struct device *device)
+static size_t library_workspace(struct device *device, const struct attention_problem *attention)
 {
     return 0;
 }
@@ -331,7 +331,7 @@ static size_t gemm_workspace(struct device *device)
 NOTHING(pool_trim, struct device *device)
 NOTHING(range_push, const char *name)
 NOTHING(range_pop, void)
-NOTHING(gemm_lend, struct stream *stream, void *workspace, size_t bytes)
+NOTHING(workspace_lend, struct stream *stream, void *workspace, size_t bytes)
 
 #define SUCCESS(slot, ...) static enum status slot(__VA_ARGS__) { return STATUS_OK; }
 SUCCESS(device_join, struct device *device, const struct world *world, struct err *err)
@@ -339,8 +339,8 @@ SUCCESS(stream_check, struct stream *stream, struct err *err)
 SUCCESS(activity_begin, struct device *device, struct err *err)
 SUCCESS(activity_end, struct device *device, void (*each)(void *context, const struct activity *activity),
         void *context, struct err *err)
-SUCCESS(gemm_warm, struct stream *stream, const struct gemm_shape *shapes, int count,
-        const struct warm_watch *watch, struct err *err)
+SUCCESS(warm, struct stream *stream, const struct warm_work *work, const struct warm_watch *watch,
+        struct err *err)
 
 #define FREES(slot, type) static void slot(struct type *handle) { free(handle); }
 FREES(device_close, device)

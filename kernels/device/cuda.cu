@@ -7,7 +7,7 @@
  * destroyed; the end of the process does that. There are two exceptions, which do not run and leave CUDA
  * working: a launch that found no memory (a kernel's code is loaded at its first use) and a product that
  * cuBLASLt rejects. */
-#include "kernels/device/cuda_device.cuh"
+#include "kernels/attention_cudnn.cuh"
 
 extern "C" {
 #include "kernels/device/chip.h"
@@ -160,6 +160,7 @@ void device_close(struct device *device)
 {
     if (device == NULL) return;
     peers_close(device);
+    attention_cudnn_close(device);
     gemm_cache_close(device);
     if (device->blas != NULL && !device->lost) cublasLtDestroy(device->blas);
     free(device);
@@ -281,6 +282,27 @@ void stream_fault(struct stream *stream, const char *at, const char *why)
     if (stream->device->why[0] == '\0') snprintf(stream->device->why, sizeof stream->device->why, "%s", why);
 }
 
+/* The device's error, if it has failed. A library has a CUDA runtime of its own, so cudaGetLastError does not
+ * see what failed there. A device that failed answers every later call with that error. */
+static cudaError_t device_error(struct stream *stream)
+{
+    size_t free_bytes, total;
+    cudaError_t error = cudaStreamSynchronize(stream->queue);
+    if (error == cudaErrorStreamCaptureUnsupported) return cudaSuccess; /* graph_open asks the device later */
+    return error == cudaSuccess ? cudaMemGetInfo(&free_bytes, &total) : error;
+}
+
+void stream_library_failed(struct stream *stream, const char *at, const char *why, bool refused, bool full)
+{
+    cudaError_t error = cudaGetLastError(); /* clears the error, so that no later launch reports it */
+    full = full || error == cudaErrorMemoryAllocation;
+    error = refused || full ? cudaSuccess : device_error(stream);
+    if (error == cudaSuccess)
+        stream_decline(stream, at, why, full);
+    else
+        stream_fault(stream, at, cudaGetErrorString(error));
+}
+
 void stream_refused(struct stream *stream, const char *at, cudaError_t error)
 {
     if (stream->fault_at != NULL) return;
@@ -367,4 +389,5 @@ const struct cuda_plugin cuda_plugin = {
     .find_device = find_device,
     .find_cupti = activity_find,
     .find_nccl = peers_find,
+    .find_cudnn = cudnn_find,
 };

@@ -24,15 +24,17 @@ extern "C" {
 #include "kernels/device/backend.h"
 }
 
-struct gemm_cache; /* gemm.cu */
-struct peers;      /* cuda_peers.cu */
+struct gemm_cache;        /* gemm.cu */
+struct peers;             /* cuda_peers.cu */
+struct attention_library; /* attention_cudnn.cu */
 
 struct device {
     int index;
     cudaDeviceProp properties;
     struct device_info info; /* as it was last described */
     cublasLtHandle_t blas;
-    struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
+    struct gemm_cache *gemm;             /* prepared matrix products, for all streams; one thread at a time */
+    struct attention_library *attention; /* NULL: cuDNN was not opened */
     cudaMemPool_t pool;
     struct peers *peers; /* the devices of other ranks; NULL: it has not joined a world */
     int64_t allocations; /* so far, by all threads: see allocations() */
@@ -46,7 +48,7 @@ struct stream {
     struct device *device;
     enum precision precision;
     cudaStream_t queue;
-    void *workspace; /* of matrix products, lent; NULL: none */
+    void *workspace; /* of libraries, lent; NULL: none */
     size_t workspace_bytes;
     const char *fault_at; /* the first failure, a literal; NULL: none */
     char fault[160];      /* its reason */
@@ -75,6 +77,9 @@ void stream_fault(struct stream *stream, const char *at, const char *why);
 /* For failures after which CUDA works: nothing more runs on the stream, but the device is not lost. full: it
  * only had no memory. */
 void stream_decline(struct stream *stream, const char *at, const char *why, bool full);
+/* Sets the fault of a vendor's library that did not do its work: the device is lost only if it says so
+ * itself. refused: the library does not take this work; full: it had no memory. */
+void stream_library_failed(struct stream *stream, const char *at, const char *why, bool refused, bool full);
 /* Sets the fault of a failed launch: the device is lost, unless it only had no memory for the launch. */
 void stream_refused(struct stream *stream, const char *at, cudaError_t error);
 

@@ -37,6 +37,8 @@ struct cuda_plugin {
     enum status (*find_cupti)(struct err *err);
     /* STATUS_NOT_FOUND: without NCCL several ranks cannot train on GPUs. Loads the library. */
     enum status (*find_nccl)(struct err *err);
+    /* STATUS_NOT_FOUND: without cuDNN our own kernels compute all attention. Loads the library. */
+    enum status (*find_cudnn)(struct err *err);
 };
 
 /* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */

@@ -114,6 +114,15 @@ struct gemm_shape operation_product(const struct operation_call *call)
                                n[5],      o[0].layout, o[1].layout, o[2].layout};
 }
 
+struct attention_problem operation_attention(const struct operation_call *call)
+{
+    const int64_t *n = call->counts;
+    bool backward = call->operation == OPERATION_attention_backward;
+    assert((backward || call->operation == OPERATION_attention_forward) && call->count_count == 6);
+    return (struct attention_problem){(int)n[0], (int)n[1], (int)n[2], (int)n[3],
+                                      (int)n[4], (int)n[5], backward};
+}
+
 const char *operation_name(enum operation operation)
 {
     static const char *const names[OPERATIONS] = {

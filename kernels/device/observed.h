@@ -48,6 +48,9 @@ struct stream *observed_stream(struct observer *observer);
 /* The product that a call of gemm computes. */
 struct gemm_shape operation_product(const struct operation_call *call);
 
+/* The attention that a call of attention_forward or attention_backward computes. */
+struct attention_problem operation_attention(const struct operation_call *call);
+
 const char *operation_name(enum operation operation); /* the slot's: "gemm" */
 
 #endif

@@ -82,6 +82,16 @@ struct sim_stream;
 void sim_queue_exchange(struct sim_stream *stream, const char *name, void *memory, size_t bytes,
                         void (*run)(void *), void *context);
 
+/* For stand_in/cudnn.cc: queues work that may touch device memory and takes so long; a finding unless each
+ * range is some. `run` is called again if the work is replayed. */
+struct sim_range {
+    void *memory;
+    size_t bytes;
+};
+void sim_queue_work(struct sim_stream *stream, const char *name, const struct sim_range *ranges, int count,
+                    double microseconds, void (*run)(void *), void *context);
+uint64_t sim_library_calls(void); /* of sim_queue_work, so far */
+
 /* Kernels launched, and bytes of device memory in use. */
 uint64_t sim_launches(void);
 uint64_t sim_device_bytes(void);

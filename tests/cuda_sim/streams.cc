@@ -244,7 +244,40 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
-/* ---- exchanges with other processes ---- */
+/* ---- the work of libraries ---- */
+
+static uint64_t library_calls;
+
+extern "C" uint64_t sim_library_calls(void)
+{
+    return library_calls;
+}
+
+static void queue_run(cudaStream_t stream, const char *name, size_t bytes, double microseconds,
+                      void (*run)(void *), void *context)
+{
+    sim::queue(stream, [=] {
+        if (sim::device_failed()) return;
+        sim::work_done(sim::KERNEL, name, bytes, microseconds);
+        sim::memory_open(true);
+        run(context);
+        sim::memory_open(false);
+    });
+}
+
+extern "C" __attribute__((visibility("default"))) void sim_queue_work(cudaStream_t stream, const char *name,
+                                                                      const struct sim_range *ranges,
+                                                                      int count, double microseconds,
+                                                                      void (*run)(void *), void *context)
+{
+    size_t bytes = 0;
+    library_calls++;
+    for (int i = 0; i < count; i++) {
+        sim::memory_expect(ranges[i].memory, ranges[i].bytes, name);
+        bytes += ranges[i].bytes;
+    }
+    queue_run(stream, name, bytes, microseconds, run, context);
+}
 
 /* The order of exchanges is that in which they are queued, on whatever streams. */
 extern "C" __attribute__((visibility("default"))) void sim_queue_exchange(cudaStream_t stream,
@@ -257,13 +290,7 @@ extern "C" __attribute__((visibility("default"))) void sim_queue_exchange(cudaSt
     sim_stream *s = of(stream);
     sim::memory_expect(memory, bytes, name);
     if (late_now && last != NULL) s->queue->items.push_back({[] {}, last, last_count}), s->queue->queued++;
-    sim::queue(stream, [=] {
-        if (sim::device_failed()) return;
-        sim::work_done(sim::KERNEL, name, bytes, (double)((bytes + 4095) / 4096));
-        sim::memory_open(true);
-        run(context);
-        sim::memory_open(false);
-    });
+    queue_run(stream, name, bytes, (double)((bytes + 4095) / 4096), run, context);
     last = s->queue;
     last_count = s->queue->queued;
     if (exchanges_first) sim::drain(stream);

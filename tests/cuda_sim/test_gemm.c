@@ -42,13 +42,13 @@ static void open_side(struct side *s, const struct backend *k, enum precision pr
     if (k->device_open(DEVICE_FIRST, 1, &s->device, &err)) fail_msg("%s", err.text);
     if (k->stream_open(s->device, precision, &s->stream, &err)) fail_msg("%s", err.text);
     s->out = take(s, OPERAND_BYTES), s->a = take(s, OPERAND_BYTES), s->b = take(s, OPERAND_BYTES);
-    size_t bytes = k->gemm_workspace(s->device);
+    size_t bytes = k->library_workspace(s->device, NULL);
     if (bytes) s->workspace = take(s, bytes);
 }
 
 static void lend(struct side *s)
 {
-    s->k->gemm_lend(s->stream, s->workspace, s->k->gemm_workspace(s->device));
+    s->k->workspace_lend(s->stream, s->workspace, s->k->library_workspace(s->device, NULL));
 }
 
 static void free_side(struct side *s)
@@ -212,7 +212,7 @@ TEST_CASE(every_form_agrees_with_the_cpu)
             if (form / 40)
                 lend(&cuda);
             else
-                cuda.k->gemm_lend(cuda.stream, NULL, 0);
+                cuda.k->workspace_lend(cuda.stream, NULL, 0);
             for (size_t skew = 0; skew <= 8; skew = skew ? skew * 2 : 1) { /* alignments of 2 to 16 bytes */
                 int gap = skew == 2 ? 3 : skew == 8 ? 8 : 0;
                 double error = error_of(&cuda, &cpu, g, skew, gap);
@@ -271,10 +271,11 @@ static enum status warm(struct side *s, struct watcher *w, struct err *err)
 {
     struct gemm_shape shapes[] = {product_shape(wide, s->precision, 0),
                                   product_shape(lengthy, s->precision, 0)};
+    struct warm_work work = {.products = shapes, .product_count = 2};
     struct warm_watch watch = {NULL, w, on_progress, on_warning, on_scratch};
     w->side = s;
     w->scratch = NULL;
-    enum status status = s->k->gemm_warm(s->stream, shapes, 2, &watch, err);
+    enum status status = s->k->warm(s->stream, &work, &watch, err);
     if (w->scratch) s->k->mem_free(s->device, w->scratch);
     return status;
 }
@@ -308,7 +309,7 @@ TEST_CASE(the_fastest_that_adds_in_a_fixed_order_is_chosen)
         open_side(&cpu, cpu_backend(), PRECISION_FP32);
         assert_true(error_of(&s, &cpu, lengthy, 0, 0) <= tolerance(s.precision, true));
         free_side(&cpu);
-        s.k->gemm_lend(s.stream, NULL, 0); /* taken back: what needs none */
+        s.k->workspace_lend(s.stream, NULL, 0); /* taken back: what needs none */
         assert_string_equal(algorithm_of(&s, lengthy), "plain");
         close_side(&s);
     }
@@ -392,8 +393,7 @@ TEST_CASE(a_fault_while_warming_is_a_sentence)
     assert_true(child >= 0);
     if (child == 0) {
         bool failed = warm(&s, &w, &err) == STATUS_DEVICE && w.done == 1;
-        _exit(failed && strstr(err.text, "trying a matrix product failed: unspecified launch failure") ? 0
-                                                                                                       : 1);
+        _exit(failed && strstr(err.text, "warming up failed: unspecified launch failure") ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -56,6 +56,7 @@ static const char *live(const char *folder, struct watcher *w)
     struct warm_watch watch = {folder, w, on_progress, on_warning, on_scratch};
     struct gemm_shape shapes[] = {product_shape(products[0], PRECISION_FP32, 0),
                                   product_shape(products[1], PRECISION_FP32, 0)};
+    struct warm_work work = {.products = shapes, .product_count = 2};
     struct gemm_shape g = shapes[0];
     struct device *device = NULL;
     struct stream *stream = NULL;
@@ -65,11 +66,11 @@ static const char *live(const char *folder, struct watcher *w)
         k->stream_open(device, PRECISION_FP32, &stream, &err))
         fail_msg("%s", err.text);
     w->device = device;
-    if (k->gemm_warm(stream, shapes, 2, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||
-        k->mem_alloc(device, k->gemm_workspace(device), &workspace, &err))
+    if (k->warm(stream, &work, &watch, &err) || k->mem_alloc(device, 16384, &memory, &err) ||
+        k->mem_alloc(device, k->library_workspace(device, NULL), &workspace, &err))
         fail_msg("%s", err.text);
     k->mem_zero(memory, 16384, stream);
-    k->gemm_lend(stream, workspace, k->gemm_workspace(device));
+    k->workspace_lend(stream, workspace, k->library_workspace(device, NULL));
     unsigned char *at = memory;
     product_run(k, at, at + 8192, at + 12288, g, 1, stream);
     if (k->stream_wait(stream, &err)) fail_msg("%s", err.text);
@@ -145,6 +146,7 @@ TEST_CASE(without_scratch_nothing_is_measured)
     struct watcher w = {0};
     struct warm_watch watch = {NULL, &w, on_progress, on_warning, no_scratch};
     struct gemm_shape shape = product_shape(products[0], PRECISION_FP32, 0);
+    struct warm_work work = {.products = &shape, .product_count = 1};
     struct device *device = NULL;
     struct stream *stream = NULL;
     struct err err;
@@ -152,7 +154,7 @@ TEST_CASE(without_scratch_nothing_is_measured)
         k->stream_open(device, PRECISION_FP32, &stream, &err))
         fail_msg("%s", err.text);
     uint64_t before = sim_products();
-    assert_int_equal(k->gemm_warm(stream, &shape, 1, &watch, &err), STATUS_NO_MEMORY);
+    assert_int_equal(k->warm(stream, &work, &watch, &err), STATUS_NO_MEMORY);
     assert_string_equal(err.text, "no scratch");
     assert_int_equal(sim_products(), before);
     assert_int_equal(k->stream_wait(stream, &err), STATUS_OK);

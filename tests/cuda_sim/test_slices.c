@@ -28,7 +28,7 @@ static void open_rank(struct rig *rig, int rank, int ranks)
                                .T = T,
                                .moments = 2,
                                .precision = PRECISION_BF16,
-                               .gemm_workspace = rig->backend->gemm_workspace(rig->device),
+                               .library_workspace = rig->backend->library_workspace(rig->device, NULL),
                                .ranks = ranks,
                                .rank = rank,
                                .shard = true};

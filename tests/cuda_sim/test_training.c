@@ -198,14 +198,14 @@ static struct {
     int count, uploads, calls;
 } warmed;
 
-static enum status watched_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
+static enum status watched_warm(struct stream *stream, const struct warm_work *work,
                                 const struct warm_watch *watch, struct err *err)
 {
     assert_int_equal(warmed.uploads, 0);
-    assert_true(count > 0 && count <= 1024);
-    memcpy(warmed.shapes, shapes, (size_t)count * sizeof *shapes);
-    warmed.count = count;
-    return cuda_plugin.table->gemm_warm(stream, shapes, count, watch, err);
+    assert_true(work->product_count > 0 && work->product_count <= 1024);
+    memcpy(warmed.shapes, work->products, (size_t)work->product_count * sizeof *work->products);
+    warmed.count = work->product_count;
+    return cuda_plugin.table->warm(stream, work, watch, err);
 }
 
 static void watched_upload(void *to, const void *from, size_t bytes, struct stream *stream)
@@ -242,7 +242,7 @@ TEST_CASE(every_product_is_warmed_up_before_a_weight_is_uploaded)
     struct session base, s;
     char from[4200];
     watched = *cuda_plugin.table;
-    watched.gemm_warm = watched_warm;
+    watched.warm = watched_warm;
     watched.mem_upload = watched_upload;
     watched.gemm = watched_gemm;
     train(&base, "base", NULL, WORDS("train.total_steps=1"), false);

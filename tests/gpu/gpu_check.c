@@ -45,6 +45,7 @@
 #include "tests/gpu/ranks.h"
 #include "tests/gpu/speeds.h"
 #include "tests/gpu/steps.h"
+#include "tests/gpu/warming.h"
 
 static const enum precision judged[] = {PRECISION_FP32, PRECISION_TF32, PRECISION_BF16};
 static const enum precision trained[] = {PRECISION_FP32, PRECISION_TF32, PRECISION_BF16};
@@ -109,16 +110,21 @@ static enum status side_open(struct op_side *side, const struct backend *backend
     return status;
 }
 
+/* The CPU as the reference, and the GPU. */
+static enum status sides_open(const struct check *check, enum precision precision, struct op_side *cpu,
+                              struct op_side *gpu, struct err *err)
+{
+    enum status status = side_open(cpu, cpu_backend(), PRECISION_FP32, err);
+    if (!status && (status = side_open(gpu, check->cuda, precision, err))) op_side_close(cpu);
+    return status;
+}
+
 static void check_operations(struct check *check, enum precision precision)
 {
     struct op_side cpu = {0}, gpu = {0};
     struct err err;
     char name[64];
-    enum status status = STATUS_OK;
-    if (check->cuda) {
-        status = side_open(&cpu, cpu_backend(), PRECISION_FP32, &err);
-        if (!status && (status = side_open(&gpu, check->cuda, precision, &err))) op_side_close(&cpu);
-    }
+    enum status status = check->cuda ? sides_open(check, precision, &cpu, &gpu, &err) : STATUS_OK;
     for (const struct op_case *op = op_cases; op->name; op++) {
         if (precision == PRECISION_TF32 && strcmp(op->name, "gemm") != 0) continue; /* else as in fp32 */
         snprintf(name, sizeof name, "%s %s", op->name, precision_name(precision));
@@ -140,6 +146,46 @@ static void check_operations(struct check *check, enum precision precision)
                    clock_monotonic() - start);
     }
     if (check->cuda && !status) op_side_close(&cpu), op_side_close(&gpu);
+}
+
+/* Attention by cuDNN, of shapes that it takes: compiling one takes seconds. */
+static void check_cudnn(struct check *check)
+{
+    enum { SHAPES = 12 };
+    static const struct attention_problem any = {.B = 1, .T = 64, .NH = 1, .NKV = 1, .HS = 64};
+    const char *name = "attention by cuDNN";
+    struct op_side cpu = {0}, gpu = {0};
+    const struct op_case *op = op_cases;
+    struct err err = {0};
+    void *workspace = NULL;
+    double largest = 0;
+    bool good = true;
+    uint32_t done = 0;
+    if (!check_begins(check, name)) return;
+    enum status status = sides_open(check, PRECISION_BF16, &cpu, &gpu, &err);
+    if (status) {
+        check_ends(check, name, false, "%s", err.text);
+        return;
+    }
+    status = warm_cudnn(gpu.backend, gpu.device, gpu.stream, any, &workspace, &err);
+    gpu.backend->workspace_lend(gpu.stream, NULL, 0);
+    if (workspace) gpu.backend->mem_free(gpu.device, workspace);
+    while (strcmp(op->name, "attention") != 0) op++;
+    gpu.cudnn = true;
+    for (uint32_t number = 0; !status && good && done < SHAPES; number++) {
+        struct op_shape shape = op_fuzz(number, !check->large);
+        shape.precision = PRECISION_BF16;
+        shape.skew = 0;
+        if (shape.HS % 8 != 0 || shape.T < 2) continue;
+        done++;
+        good = check_shape(op, shape, &cpu, &gpu, &largest);
+    }
+    if (status == STATUS_NOT_FOUND)
+        check_skips(check, name, "%s", err.text);
+    else
+        check_ends(check, name, !status && good, "%3u shapes, largest relative error %.2g %s", done, largest,
+                   err.text);
+    op_side_close(&cpu), op_side_close(&gpu);
 }
 
 /* ---- training ---- */
@@ -315,6 +361,7 @@ static void find_gpu(struct check *check)
 static void check_results(struct check *check)
 {
     for (size_t i = 0; i < COUNT(judged); i++) check_operations(check, judged[i]);
+    check_cudnn(check);
     for (size_t i = 0; i < COUNT(trained); i++) check_training(check, trained[i]);
     for (size_t i = 0; i < COUNT(trained); i++) check_decoding(check, trained[i]);
     if (check->large) check_activity(check);

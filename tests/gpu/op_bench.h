@@ -33,6 +33,9 @@ struct op_bench {
     bool first; /* the call that prepares what the others of its case need */
 };
 
+/* The window of the cases that have one. */
+int op_bench_window(const struct op_bench *bench);
+
 /* The matrix products among the cases, and their shapes. */
 enum op_bench_products { LARGE, QKV, GATE_UP, DOWN, GATE_UP_DX, GATE_UP_DWEIGHT, HEAD, OP_BENCH_PRODUCTS };
 struct gemm_shape op_bench_product(const struct op_bench *bench, enum op_bench_products product);

@@ -206,6 +206,7 @@ static void attention_case(const struct op_side *side, struct op_shape s, struct
     float *lse = desk_blank(&d, rows);
     void *workspace = desk_scratch(&d, attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
     const int32_t *positions = packed(&d, s);
+    desk_use_cudnn(&d, (struct attention_problem){s.B, s.T, s.NH, s.NKV, s.HS, s.window, false});
     side->backend->attention_forward(y, lse, qkv, positions, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
                                      side->stream);
     desk_tensor_result(&d, out, "out", y, m, REDUCTION);

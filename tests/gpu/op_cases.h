@@ -19,6 +19,7 @@ struct op_side {
     struct device *device;
     struct stream *stream;
     enum precision precision;
+    bool cudnn; /* attention is cuDNN's, where it can compute it */
 };
 
 enum status op_side_open(struct op_side *side, const struct backend *backend, enum precision precision,

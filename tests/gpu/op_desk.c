@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
+#include "tests/gpu/warming.h"
 
 static void require(enum status status, const struct err *err)
 {
@@ -242,8 +243,19 @@ void desk_tensor_result(struct desk *desk, struct op_outcome *out, const char *n
     free(rounded.outputs[output].values);
 }
 
+void desk_use_cudnn(struct desk *desk, struct attention_problem problem)
+{
+    const struct op_side *side = desk->side;
+    struct err err = {0};
+    if (!side->cudnn) return;
+    require(warm_cudnn(side->backend, side->device, side->stream, problem, &desk->memory[desk->count], &err),
+            &err);
+    desk->count++;
+}
+
 void desk_close(struct desk *desk, struct op_outcome *out)
 {
     out->status = desk->side->backend->stream_wait(desk->side->stream, &out->err);
+    if (desk->side->cudnn) desk->side->backend->workspace_lend(desk->side->stream, NULL, 0);
     while (desk->count > 0) desk->side->backend->mem_free(desk->side->device, desk->memory[--desk->count]);
 }

@@ -45,6 +45,9 @@ float *desk_blank(struct desk *desk, size_t n);
 void *desk_blank_tensor(struct desk *desk, size_t n);
 void *desk_scratch(struct desk *desk, size_t bytes);
 
+/* Where the side wants it: has cuDNN compute this attention. */
+void desk_use_cudnn(struct desk *desk, struct attention_problem problem);
+
 /* On the device: a control, set there as a training step does it; a clip state with the norm 2; and matrices,
  * vectors, and what groups of parameters make of them: boundaries inside a thread's piece, ranges of one
  * element. */

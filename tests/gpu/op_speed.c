@@ -152,18 +152,19 @@ static enum status take_all(struct op_bench *b, struct err *err)
     b->clip = take(b, sizeof *b->clip, &status, err);
     b->ranges = take(b, 2 * sizeof *b->ranges, &status, err);
     b->control = take(b, sizeof *b->control, &status, err);
-    size_t lent = b->backend->gemm_workspace(b->device);
+    size_t lent = b->backend->library_workspace(b->device, NULL);
     void *products = lent ? take(b, lent, &status, err) : NULL;
-    if (!status && lent) b->backend->gemm_lend(b->stream, products, lent);
+    if (!status && lent) b->backend->workspace_lend(b->stream, products, lent);
     return status;
 }
 
 /* As before a training, so that products are timed as one would do them. */
-static enum status warm_up(struct op_bench *b, struct err *err)
+static enum status warm_products(struct op_bench *b, struct err *err)
 {
     struct gemm_shape shapes[OP_BENCH_PRODUCTS];
     for (int i = 0; i < OP_BENCH_PRODUCTS; i++) shapes[i] = op_bench_product(b, (enum op_bench_products)i);
-    return warm_products(b->backend, b->device, b->stream, shapes, OP_BENCH_PRODUCTS, NULL, err);
+    struct warm_work work = {.products = shapes, .product_count = OP_BENCH_PRODUCTS};
+    return warm_up(b->backend, b->device, b->stream, &work, NULL, err);
 }
 
 enum status op_bench_open(const struct backend *backend, enum precision precision,
@@ -179,7 +180,7 @@ enum status op_bench_open(const struct backend *backend, enum precision precisio
     enum status status = backend->device_open(DEVICE_FIRST, 0, &b->device, err);
     if (!status) status = backend->stream_open(b->device, precision, &b->stream, err);
     for (int i = 0; i < 2 && !status; i++) status = backend->event_open(b->device, &b->marks[i], err);
-    if (!status) status = warm_up(b, err);
+    if (!status) status = warm_products(b, err);
     if (!status) status = take_all(b, err);
     if (!status) status = fill_all(b, err);
     if (status) {
@@ -188,6 +189,17 @@ enum status op_bench_open(const struct backend *backend, enum precision precisio
     }
     *out = b;
     return STATUS_OK;
+}
+
+enum status op_bench_use_cudnn(struct op_bench *b, bool window, struct err *err)
+{
+    const struct op_speed_sizes *s = &b->s;
+    struct attention_problem problem = {s->B, s->T, s->NH, s->NKV, s->HS, window ? op_bench_window(b) : 0,
+                                        false};
+    assert(b->count < OP_BENCH_BUFFERS_MAX);
+    enum status status = warm_cudnn(b->backend, b->device, b->stream, problem, &b->memory[b->count], err);
+    b->count += !status;
+    return status;
 }
 
 void op_bench_close(struct op_bench *b)

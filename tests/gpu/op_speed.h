@@ -48,6 +48,9 @@ enum status op_bench_open(const struct backend *backend, enum precision precisio
                           const struct op_speed_sizes *sizes, struct op_bench **out, struct err *err);
 void op_bench_close(struct op_bench *bench);
 
+/* Has cuDNN compute the attention of the cases, where it can. STATUS_NOT_FOUND: cuDNN is missing. */
+enum status op_bench_use_cudnn(struct op_bench *bench, bool window, struct err *err);
+
 /* Median milliseconds of a call, warmed up and repeated. */
 enum status op_bench_time(struct op_bench *bench, const struct op_speed_case *op, double *ms,
                           struct op_work *work, struct err *err);

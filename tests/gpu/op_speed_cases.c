@@ -25,7 +25,7 @@ static double stream_size(const struct op_bench *b)
 }
 
 /* Keys that a query sees through the window of the cases that have one. */
-static int window_of(const struct op_bench *b)
+int op_bench_window(const struct op_bench *b)
 {
     return 1 + b->s.T / 8;
 }
@@ -143,7 +143,7 @@ static struct op_work decode_all(struct op_bench *b)
 
 static struct op_work decode_window(struct op_bench *b)
 {
-    return attention_cached(b, b->s.B, window_of(b));
+    return attention_cached(b, b->s.B, op_bench_window(b));
 }
 
 /* The second half of a prompt. */
@@ -270,12 +270,12 @@ static struct op_work attention_backward(struct op_bench *b)
 
 static struct op_work window_forward(struct op_bench *b)
 {
-    return attend(b, window_of(b));
+    return attend(b, op_bench_window(b));
 }
 
 static struct op_work window_backward(struct op_bench *b)
 {
-    return attend_backward(b, window_of(b));
+    return attend_backward(b, op_bench_window(b));
 }
 
 static struct op_work swiglu_forward(struct op_bench *b)

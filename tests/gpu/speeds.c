@@ -92,6 +92,31 @@ static enum status peak_of(const struct backend *backend, enum precision precisi
     return STATUS_OK;
 }
 
+/* The attention that cuDNN computes beside our own: which is faster is what kernels.attention = auto chooses.
+ */
+static enum status compare_cudnn(struct check *check, struct op_bench *bench, struct err *err)
+{
+    double own[4];
+    struct op_work work;
+    enum status status = STATUS_OK;
+    int count = 0;
+    for (const struct op_speed_case *op = op_speed_cases; op->name && !status; op++)
+        if (is_attention(op)) status = op_bench_time(bench, op, &own[count++], &work, err);
+    count = 0;
+    for (const struct op_speed_case *op = op_speed_cases; op->name && !status; op++) {
+        double ms;
+        if (!is_attention(op)) continue;
+        status = op_bench_use_cudnn(bench, strstr(op->name, "window") != NULL, err);
+        if (!status) status = op_bench_time(bench, op, &ms, &work, err);
+        if (!status)
+            printf("     %s by cuDNN where it can: %9.4f ms, %8.1f TFLOP/s; ours take %.2f times as long\n",
+                   op->name, ms, work.flops / ms * 1e-9, own[count++] / ms);
+    }
+    if (status != STATUS_NOT_FOUND) return status;
+    check_skips(check, "speed of attention by cuDNN", "%s", err->text);
+    return STATUS_OK;
+}
+
 void speeds_check(struct check *check, enum precision precision)
 {
     struct op_bench *bench = NULL;
@@ -119,6 +144,8 @@ void speeds_check(struct check *check, enum precision precision)
         status = op_bench_time(bench, op, &ms, &work, &err);
         if (!status) speeds_judge(check, op, precision, ms, &work, &rates);
     }
+    if (!status && precision == PRECISION_BF16 && (all || check_wanted(check, "attention")))
+        status = compare_cudnn(check, bench, &err);
     if (status) check_ends(check, name, false, "%s", err.text);
     op_bench_close(bench);
 }

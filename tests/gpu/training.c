@@ -54,14 +54,17 @@ static void write_batch(struct bench *bench)
 }
 
 /* As the trainer does it, before the large allocations. */
-static enum status warm_up(struct bench *bench, const char *folder, struct err *err)
+static enum status bench_warm(struct bench *bench, const char *folder, struct err *err)
 {
+    struct warm_work work = {.products = bench->plan.products,
+                             .attentions = bench->plan.attentions,
+                             .product_count = bench->plan.product_count,
+                             .attention_count = bench->plan.attention_count};
     struct stream *stream;
     enum status status =
         bench->backend->stream_open(bench->device, bench->plan.input.precision, &stream, err);
     if (status) return status;
-    status = warm_products(bench->backend, bench->device, stream, bench->plan.products,
-                           bench->plan.product_count, folder, err);
+    status = warm_up(bench->backend, bench->device, stream, &work, folder, err);
     bench->backend->stream_close(stream);
     return status;
 }
@@ -87,10 +90,10 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     enum status status = model_init(&bench->model, config, err);
     struct plan_input input = {.model = &bench->model, .B = B, .T = T, .moments = 2, .precision = precision};
     if (!status) status = backend->device_open(DEVICE_FIRST, 0, &bench->device, err);
-    if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
+    if (!status) input.library_workspace = backend->library_workspace(bench->device, NULL);
     if (!status) status = plan_init(&bench->plan, &input, err);
     if (!status) status = look_at_device(bench, err);
-    if (!status) status = warm_up(bench, folder, err);
+    if (!status) status = bench_warm(bench, folder, err);
     if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
     if (!status && (!(bench->inputs = malloc(rows * sizeof(int32_t))) ||
                     !(bench->targets = malloc(rows * sizeof(int32_t)))))

@@ -3,7 +3,7 @@
  * capability, driver, the peaks of matrix products (published, or computed from the clock), load and
  * throttling. Below each: reservations of its memory, waiting processes, and for a GPU the processes that
  * hold memory. Training takes the first usable GPU; --device cuda:N chooses another. Last comes whether
- * CUPTI, which traces need, and NCCL, which several GPUs need, are installed. */
+ * CUPTI, which traces need, cuDNN, which has attention, and NCCL, which several GPUs need, are installed. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -186,6 +186,16 @@ static void show_cupti(const struct cuda_plugin *plugin)
             "registers and occupancy, and copies");
 }
 
+/* Whose attention there is besides our own. */
+static void show_cudnn(const struct cuda_plugin *plugin)
+{
+    struct err why = {0};
+    if (plugin->find_cudnn(&why))
+        printf("cuDNN    %s\n", why.text);
+    else
+        puts("cuDNN    found: kernels.attention = auto takes its attention where it is faster");
+}
+
 /* Whether several GPUs can train together. */
 static void show_nccl(const struct cuda_plugin *plugin)
 {
@@ -211,6 +221,7 @@ static enum status run(const void *options, const struct words *words, struct er
         else {
             show_gpus(plugin, &driver);
             show_cupti(plugin);
+            show_cudnn(plugin);
             if (driver.devices > 1) show_nccl(plugin);
         }
     }
@@ -223,8 +234,8 @@ const struct command command_devices = {
              .about =
                  "Prints the devices that anneal can train on, how much of their memory is free, which "
                  "processes hold the rest, and why a GPU cannot be used; with a GPU also whether CUPTI is "
-                 "installed, with which traces show the GPU's kernels, and with several GPUs whether NCCL "
-                 "is, which ranks on them need.\n"
+                 "installed, with which traces show the GPU's kernels, and cuDNN, which may have faster "
+                 "attention, and with several GPUs whether NCCL is, which ranks on them need.\n"
                  "The reservations of all your runs on this host are listed; those of another "
                  "ANNEAL_HOME are marked with it. They are kept in /dev/shm, or in the folder that "
                  "ANNEAL_LEDGER names, which several users may share."},

@@ -28,7 +28,7 @@ static const char *other_value(size_t i)
         "loss=plain moments=8bit accumulation_plan=0:1,7:2"
         " val_split=tail format=instructions too_long=refuse base=bf16 on_nan=stop on_spike=skip "
         "documents=packed "
-        "plateau_steps=70 "
+        "plateau_steps=70 attention=cudnn "
         "trace_step=5 recipe=quick seed=9223372036854775807";
     static char values[KEYS][32];
     char name[64];

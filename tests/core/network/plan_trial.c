@@ -261,7 +261,7 @@ void plan_trial_run(const struct backend *real, const struct plan_trial *t)
     if (backend.device_open(DEVICE_FIRST, 1, &device, &err)) fail_msg("%s", err.text);
     plan_trial_model(t, &model);
     input.model = &model;
-    input.gemm_workspace = backend.gemm_workspace(device);
+    input.library_workspace = backend.library_workspace(device, NULL);
     if (input.allocator == ALLOCATOR_POOL) input.pool_unit = backend.pool_unit(device);
     input.micro_batches = t->micro_batches;
     if (plan_init(&plan, &input, &err)) fail_msg("%s: %s", t->story, err.text);

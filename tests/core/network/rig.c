@@ -123,7 +123,7 @@ void rig_open_stored(struct rig *rig, const struct backend *backend, const struc
     if (rig->backend->device_open(DEVICE_FIRST, 1, &rig->device, &err)) fail_msg("%s", err.text);
     input.model = &rig->model;
     input.host_counts = true;
-    input.gemm_workspace = rig->backend->gemm_workspace(rig->device);
+    input.library_workspace = rig->backend->library_workspace(rig->device, NULL);
     if (plan_init(&rig->plan, &input, &err)) fail_msg("%s", err.text);
     if (network_open(&rig->network, rig->backend, rig->device, &rig->model, &rig->plan, &err))
         fail_msg("%s", err.text);

@@ -34,9 +34,9 @@ static void recording_gemm(struct matrix out, struct matrix a, struct matrix b, 
     cpu_backend()->gemm(out, a, b, M, N, K, transpose_a, transpose_b, accumulate, factor, stream);
 }
 
-static size_t wanting_workspace(struct device *device)
+static size_t wanting_workspace(struct device *device, const struct attention_problem *attention)
 {
-    (void)device;
+    (void)device, (void)attention;
     return WANTED;
 }
 
@@ -51,8 +51,8 @@ static struct backend recording_backend(void)
 {
     struct backend backend = *cpu_backend();
     backend.gemm = recording_gemm;
-    backend.gemm_workspace = wanting_workspace;
-    backend.gemm_lend = recording_lend;
+    backend.library_workspace = wanting_workspace;
+    backend.workspace_lend = recording_lend;
     memset(&asked, 0, sizeof asked);
     return backend;
 }
@@ -135,7 +135,7 @@ TEST_CASE(the_workspace_that_products_want_is_planned_and_lent)
     rig_open(&without, NULL, &config, 2, 8, 2);
     assert_int_equal(with.plan.total_bytes - without.plan.total_bytes, 1024); /* 1000, aligned */
     const struct plan_buffer *lent = with.plan.buffers;
-    while (lent->buffer != BUFFER_GEMM_WORKSPACE)
+    while (lent->buffer != BUFFER_LIBRARY_WORKSPACE)
         assert_true(++lent < with.plan.buffers + with.plan.buffer_count);
     assert_true(lent->category == PLAN_WORKSPACE && lent->bytes == WANTED);
     assert_ptr_equal(asked.lent, with.network.memory[PLAN_WORKSPACE] + lent->offset);

@@ -88,11 +88,11 @@ static void counted_free(struct device *device, void *memory)
     cpu_backend()->mem_free(device, memory);
 }
 
-static enum status warm(struct stream *stream, const struct gemm_shape *shapes, int count,
-                        const struct warm_watch *watch, struct err *err)
+static enum status warm(struct stream *stream, const struct warm_work *work, const struct warm_watch *watch,
+                        struct err *err)
 {
     void *memory;
-    (void)stream, (void)shapes, (void)count;
+    (void)stream, (void)work;
     enum status status = watch->scratch(watch->context, 4096, &memory, err);
     assert_int_equal(status, STATUS_OK);
     memset(memory, 1, 4096);
@@ -109,7 +109,7 @@ TEST_CASE(warming_up_gives_its_memory_back_on_every_way_out)
         struct backend backend = *cpu_backend();
         backend.mem_alloc = counted_alloc;
         backend.mem_free = counted_free;
-        backend.gemm_warm = warm;
+        backend.warm = warm;
         warmed.ends = ends[i];
         warmed.live = warmed.given = 0;
         session_open(&s, "warm", &backend, WORDS("train.total_steps=1"), 2000);

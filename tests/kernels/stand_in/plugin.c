@@ -38,5 +38,5 @@ static enum status find_library(struct err *err)
 
 extern const struct cuda_plugin cuda_plugin;
 const struct cuda_plugin cuda_plugin = {
-    sizeof cuda_plugin, sizeof(struct backend), NULL,        inspect, inspect_device,
-    find_device,        find_library,           find_library};
+    sizeof cuda_plugin, sizeof(struct backend), NULL,         inspect,     inspect_device,
+    find_device,        find_library,           find_library, find_library};
