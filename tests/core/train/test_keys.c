@@ -391,6 +391,7 @@ static const struct row {
     {"train.precision", "", 0, "", FRESH, 0, "tests/cuda_sim/test_training.c"},
     {"train.loss", "", 0, "", FRESH, 0, "tests/core/network/test_loss_choice.c"},
     {"train.graph", "", 0, "", FRESH, 0, "tests/cuda_sim/test_steps.c"},
+    {"kernels.attention", "", 0, "", FRESH, 0, "tests/cuda_sim/test_attention_cudnn.c"},
     {"train.time_limit", "", 0, "", FRESH, 0, "tests/tui/command/test_preemption.c"},
     {"train.threads", "", 0, "", FRESH, 0, "tests/tui/command/test_kjv.c"},
     {"data.documents", "", 0, "", FRESH, 0, "tests/tui/command/test_mixtures.c"},
