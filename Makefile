@@ -298,12 +298,14 @@ $(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context -lopenblas
 
+# What the stand-ins for NVIDIA's libraries call.
+SIM_EXPORTS := -Wl,--export-dynamic-symbol=sim_queue_exchange,--export-dynamic-symbol=sim_queue_work
 $(SIM_TESTS): $(SIM_PLUGIN)
 $(SIM_TESTS): LIBS += -lopenblas
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS) \
-	  -Wl,--export-dynamic-symbol=sim_queue_exchange,--export-dynamic-symbol=sim_queue_work
+	  $(SIM_EXPORTS)
 
 # Under the name of NVIDIA's library, for the tests of several ranks on GPUs.
 NCCL_STAND_IN := $(BUILD)/tests/cuda_sim/stand_in/libnccl.so.2
@@ -368,7 +370,7 @@ gpu-check: $(if $(NVCC),$(PLUGIN))
 planted: $(SIM_TESTS) $(MAIN) $(MPI_PLUGIN)
 	@COMPILE='$(SIM_CXX) -x c++ $(filter-out -MMD -MP,$(SIM_CXXFLAGS))' RACES='$(SIM_RACES)' SIM_OBJ='$(SIM_OBJ)' \
 	  PLUGIN_BASE='$(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)' OTHER='$(TEST_HELP) $(LIB)' \
-	  LINK='$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -Wl,--export-dynamic-symbol=sim_queue_exchange' \
+	  LINK='$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) $(SIM_EXPORTS)' \
 	  LIBRARIES='-lcmocka -lvterm -lutil -lboost_context $(LIBS) -lopenblas' tests/cuda_sim/plant.sh $(BUILD) $(BUGS)
 
 # Small bugs at N places of FILES (default: the changed files), drawn with SEED: which do the tests find?

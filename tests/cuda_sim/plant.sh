@@ -70,9 +70,9 @@ passes() {
         # shellcheck disable=SC2086
         $LINK -o "$run" "$build/tests/cuda_sim/$name.o" $objects $OTHER $LIBRARIES || exit 2
     fi
+    [ -e "${run%/*}/stand_in" ] || ln -s "$PWD/$build/tests/cuda_sim/stand_in" "${run%/*}/stand_in"
     if grep -q simulated_plugin_use "tests/cuda_sim/$name.c" && [ ! -e "$scratch/bug/anneal" ]; then
         ln -s "$PWD/$build"/{anneal,anneal_mpi.so} "$scratch/bug"
-        ln -s "$PWD/$build/tests/cuda_sim/stand_in" "${run%/*}/stand_in"
         # shellcheck disable=SC2086
         $LINK -shared -o "${run%/*}/simulated_cuda.so" $objects $PLUGIN_BASE $LIBRARIES || exit 2
     fi
