@@ -63,7 +63,7 @@ struct trial {
     struct warming *warming;
     const struct attention_problem *problem;
     const struct attention_compiled *compiled;
-    bool cudnn; /* what the next run uses */
+    bool cudnn; /* whether the next run is by cuDNN */
     int to;     /* where it writes */
     size_t qkv_elements, out_elements, rows;
     bf16 *qkv, *dout, *out[2], *dqkv[2];
@@ -220,7 +220,8 @@ static void tell(struct warming *w, const struct attention_problem *p, const cha
     w->watch->warning(w->watch->context, sentence.text);
 }
 
-/* Compares and measures; cuDNN's results may be unusable, which is told. */
+/* *cudnn: whether cuDNN's results can be used and come faster than ours. If they cannot be used, the watch
+ * gets a warning. */
 static enum status try_both(struct warming *w, const struct attention_problem *problem,
                             const struct attention_compiled *compiled, bool *cudnn, struct err *err)
 {

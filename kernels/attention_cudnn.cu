@@ -2,8 +2,8 @@
  * kernel, or two for the backward pass.
  *
  * Most of cuDNN's backward kernels add up dq in the order in which blocks come to it, so that two runs differ
- * in their last bits. Used are only those that keep an order, which are known by number: `engine_of`. Whether
- * they do is tested before they are chosen. */
+ * in their last bits. Only those that keep an order are used: `ordered_engines`. Whether they do is tested
+ * before they are chosen. */
 #include "kernels/attention_cudnn.cuh"
 
 #include <stdlib.h>
@@ -230,7 +230,7 @@ enum status attention_compile(const struct cudnn *cudnn, int major, int minor,
 
 /* ---- running ---- */
 
-static bool run(struct attention_library *library, const struct attention_compiled *c,
+static void run(struct attention_library *library, const struct attention_compiled *c,
                 void *at[ATTENTION_OPERANDS], struct stream *stream, unsigned char *workspace)
 {
     const struct attention_problem *p = &c->problem;
@@ -256,10 +256,9 @@ static bool run(struct attention_library *library, const struct attention_compil
         pointers[count++] = at[i];
     }
     int code = graph_plan_run(&library->cudnn, &c->plan, ids, pointers, count, workspace, stream);
-    if (code == DNN_SUCCESS) return true;
-    stream_library_failed(stream, "attention by cuDNN", library->cudnn.call.cudnnGetErrorString(code), false,
-                          false);
-    return false;
+    if (code != DNN_SUCCESS)
+        stream_library_failed(stream, "attention by cuDNN", library->cudnn.call.cudnnGetErrorString(code),
+                              false, false);
 }
 
 static void place_qkv(void *at[ATTENTION_OPERANDS], const struct attention_problem *p, const void *qkv,
@@ -288,7 +287,8 @@ static void place_backward(void *at[ATTENTION_OPERANDS], const struct attention_
     at[ATTENTION_DOUT] = (void *)dout;
 }
 
-/* What was chosen for the problem; NULL: our own kernels, or there is too little scratch. */
+/* The compiled attention of this problem; NULL: our own kernels compute it, because they were chosen or the
+ * stream was lent too little scratch. */
 static const struct attention_compiled *chosen(const struct attention_problem *problem,
                                                const struct stream *stream)
 {

@@ -34,7 +34,7 @@ struct attention_compiled {
     size_t workspace;                /* bytes of all scratch */
 };
 
-/* What a device has of cuDNN. */
+/* cuDNN, as one device uses it. */
 enum { ATTENTION_COMPILED_MAX = 8 };
 struct attention_library {
     struct cudnn cudnn;
@@ -58,7 +58,8 @@ size_t attention_workspace_bound(int major, int version, const struct attention_
 /* The same for this device; 0 without cuDNN. */
 size_t attention_cudnn_workspace(struct device *device, const struct attention_problem *problem);
 
-/* What the device uses: takes a compiled attention over; gives the last one back; releases all. */
+/* Adds a compiled attention to those that the device uses; removes the last one, which stays compiled;
+ * releases all. */
 void attention_cudnn_take(struct device *device, const struct attention_compiled *compiled);
 void attention_cudnn_return(struct device *device);
 void attention_cudnn_release(struct device *device);

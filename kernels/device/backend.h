@@ -147,8 +147,8 @@ static inline bool attention_problem_same(const struct attention_problem *a,
            a->window == b->window && a->backward == b->backward;
 }
 
-/* What a training computes in ways that a device chooses beforehand: each product once, and each attention
- * that NVIDIA's library cuDNN may compute where it is faster, or with `cudnn` must where it can. */
+/* The work of a training for which a device chooses an algorithm before it begins; each kind is listed once.
+ * cudnn: NVIDIA's library cuDNN computes every attention that it can; else only where it is faster. */
 struct warm_work {
     const struct gemm_shape *products;
     const struct attention_problem *attentions;

@@ -186,24 +186,14 @@ static void show_cupti(const struct cuda_plugin *plugin)
             "registers and occupancy, and copies");
 }
 
-/* Whose attention there is besides our own. */
-static void show_cudnn(const struct cuda_plugin *plugin)
+/* Whether a library is there, and what for. */
+static void show_library(const char *name, enum status (*find)(struct err *err), const char *use)
 {
     struct err why = {0};
-    if (plugin->find_cudnn(&why))
-        printf("cuDNN    %s\n", why.text);
+    if (find(&why))
+        printf("%-8s %s\n", name, why.text);
     else
-        puts("cuDNN    found: kernels.attention = auto takes its attention where it is faster");
-}
-
-/* Whether several GPUs can train together. */
-static void show_nccl(const struct cuda_plugin *plugin)
-{
-    struct err why = {0};
-    if (plugin->find_nccl(&why))
-        printf("NCCL     %s\n", why.text);
-    else
-        puts("NCCL     found: several ranks (--ranks N) can train on these GPUs together");
+        printf("%-8s found: %s\n", name, use);
 }
 
 static enum status run(const void *options, const struct words *words, struct err *err)
@@ -221,8 +211,11 @@ static enum status run(const void *options, const struct words *words, struct er
         else {
             show_gpus(plugin, &driver);
             show_cupti(plugin);
-            show_cudnn(plugin);
-            if (driver.devices > 1) show_nccl(plugin);
+            show_library("cuDNN", plugin->find_cudnn,
+                         "kernels.attention = auto takes its attention where it is faster");
+            if (driver.devices > 1)
+                show_library("NCCL", plugin->find_nccl,
+                             "several ranks (--ranks N) can train on these GPUs together");
         }
     }
     return status;
