@@ -359,6 +359,12 @@ void attention_cudnn_release(struct device *device)
         graph_plan_release(&library->cudnn, &library->compiled[--library->count].plan);
 }
 
+int attention_cudnn_version(const struct device *device)
+{
+    const struct attention_library *library = device->attention;
+    return library != NULL && library->count > 0 ? library->cudnn.version : 0;
+}
+
 void attention_cudnn_close(struct device *device)
 {
     if (device->attention == NULL) return;

@@ -52,6 +52,9 @@ enum status attention_compile(const struct cudnn *cudnn, int major, int minor,
 enum status attention_cudnn_open(struct device *device, struct err *err);
 void attention_cudnn_close(struct device *device);
 
+/* cuDNN's version if any attention is computed by it, else 0. */
+int attention_cudnn_version(const struct device *device);
+
 /* Bytes of scratch that a backward problem of this compute capability and version of cuDNN may need at most:
  * with dk and dv of each query head in fp32 where there are fewer key/value heads, and counters of tiles. */
 size_t attention_workspace_bound(int major, int version, const struct attention_problem *problem);

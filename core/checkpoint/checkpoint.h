@@ -22,7 +22,7 @@
 #include "datasets/corpus.h"
 #include "datasets/tokenizer.h"
 
-enum { CHECKPOINT_MACHINE = 80 };
+enum { CHECKPOINT_MACHINE = 100 };
 
 /* Room for more than the longest path: the system rejects a folder that is too long; it is never cut. */
 enum { CHECKPOINT_PATH = PATH_MAX + 64 };

@@ -80,6 +80,8 @@ static enum status warm_up(struct trainer *t, struct err *err)
                                  .cudnn = t->plan.input.attention == ATTENTION_CUDNN};
         status = be->warm(stream, &work, &watch, err);
         be->stream_close(stream);
+        be->device_describe(t->setup.device, &t->device); /* which libraries were chosen */
+        trainer_name_machine(t);
     }
     allocator_close(w.allocator);
     return status;

@@ -93,6 +93,7 @@ struct train_setup {
     struct allocator_listener full;  /* receives the table of allocations when the device is full, while it
                                         opens or when a step fails for that */
     bool another_device;             /* may take over if this one fails */
+    bool took_over;                  /* from another device that failed, as has been reported */
     int64_t until; /* steps after which the run is stopped, to be resumed later; 0: train.total_steps */
     bool check_allocations; /* if a later step than the first allocates memory, the run ends */
     struct train_observer observer;

@@ -29,7 +29,7 @@ void trainer_name_machine(struct trainer *t)
 {
     int ranks = t->world->size;
     if (ranks > 1)
-        snprintf(t->state.machine, sizeof t->state.machine, "%d ranks, %.60s", ranks, t->device.computes);
+        snprintf(t->state.machine, sizeof t->state.machine, "%d ranks, %s", ranks, t->device.computes);
     else
         snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
 }
@@ -140,7 +140,7 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
 /* Ranks that differ in these cannot train together. */
 struct likeness {
     struct corpus_mark corpus;
-    char kernels[32];              /* the instruction set */
+    char kernels[32];              /* the instruction set, or "CUDA" */
     size_t elements, frozen_bytes; /* of the model */
 };
 
@@ -166,11 +166,12 @@ static enum status check_likeness(struct trainer *t, struct err *err)
             status = err_set(err, STATUS_USAGE, "rank %d on %s reads other data than rank 0: %.300s", r,
                              world->hosts[r], why.text);
         else if (strcmp(all[0].kernels, all[r].kernels) != 0)
-            status = err_set(
-                err, STATUS_USAGE,
-                "rank %d on %s computes with %s, rank 0 with %s (set ANNEAL_CPU_ISA=v3, or baseline, for "
-                "all of them)",
-                r, world->hosts[r], all[r].kernels, all[0].kernels);
+            status = err_set(err, STATUS_USAGE,
+                             "rank %d on %s computes with %s, rank 0 with %s (for all of them set %s)", r,
+                             world->hosts[r], all[r].kernels, all[0].kernels,
+                             strcmp(all[0].kernels, "CUDA") == 0 || strcmp(all[r].kernels, "CUDA") == 0
+                                 ? "--device cpu, or give each a GPU"
+                                 : "ANNEAL_CPU_ISA=v3, or baseline");
         else if (all[0].elements != all[r].elements || all[0].frozen_bytes != all[r].frozen_bytes)
             status =
                 err_set(err, STATUS_USAGE,

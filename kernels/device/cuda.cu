@@ -199,11 +199,32 @@ enum status device_open(int index, int, struct device **out, struct err *err)
     return STATUS_OK;
 }
 
+/* A library's version, such as 92600, as "9.26.0". */
+static void add_library(char *buf, size_t size, const char *name, size_t version)
+{
+    size_t length = strlen(buf);
+    snprintf(buf + length, size - length, ", %s %zu.%zu.%zu", name, version / 10000, version / 100 % 100,
+             version % 100);
+}
+
+/* Products round as cuBLASLt does, and as the algorithms do that are the fastest on this kind of GPU. Its
+ * name comes last, because a long one is cut off. */
+static void describe_computing(const struct device *device, char *buf, size_t size)
+{
+    int cudnn = attention_cudnn_version(device);
+    snprintf(buf, size, "CUDA");
+    add_library(buf, size, "cuBLASLt", cublasLtGetVersion());
+    if (cudnn > 0) add_library(buf, size, "cuDNN", (size_t)cudnn);
+    size_t length = strlen(buf);
+    snprintf(buf + length, size - length, ", %s", device->info.name);
+}
+
 void device_describe(struct device *device, struct device_info *out)
 {
     if (!device->lost)
         free_memory(device->index, &device->info.available_bytes); /* changes with other processes */
     *out = device->info;
+    describe_computing(device, out->computes, sizeof out->computes);
 }
 
 /* ---- memory ---- */

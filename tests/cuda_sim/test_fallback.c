@@ -208,6 +208,10 @@ STAGE_CASE_TEARDOWN(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_c
                  "cuda:0|failed|7|1");
     process_run(0, "resume", "gpu", "--device=cpu", "--progress=none", NULL);
     expect_query(s, "select device, status, steps, segment from runs where name = 'gpu'", "cpu|finished|8|2");
+    expect_query(s,
+                 "select count(*) from events where segment = 2 and text like 'continues with %, but the "
+                 "checkpoint was computed with CUDA, cuBLASLt 13.%.%, CUDA simulator: %'",
+                 "1");
     expect_losses("gpu", LOSS_TOLERANCE);
 }
 

@@ -333,6 +333,7 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     training_session_close_trainer(s);
     enum status status = device_choice_fall_back(&s->choice, why, err);
     s->config.train.precision = CHOOSE_BEST;
+    s->took_over = true;
     if (!status) status = training_session_open_trainer(s, err);
     if (!status) status = load_last_good(s, err);
     if (status) return fail_twice(why, err);

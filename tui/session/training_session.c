@@ -352,6 +352,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .full = {on_full, s},
                                 .check_allocations = s->options->check_allocations,
                                 .another_device = !s->options->probe && device_choice_has_another(&s->choice),
+                                .took_over = s->took_over,
                                 .until = s->options->until,
                                 .observer = {.context = s,
                                              .reserve = on_reserve,

@@ -31,6 +31,7 @@ struct training_session {
     struct run_lock lock;
     struct writer *writer;
     struct device_choice choice;
+    bool took_over; /* the CPU, from a GPU that failed */
     struct corpus corpus;
     struct memory_share share;
     struct metrics *metrics; /* NULL: none are taken */
