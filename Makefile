@@ -129,7 +129,7 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 GENERATE := $(BUILD)/docs/generate
 MAN := $(BUILD)/man/anneal.1
 
-.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests fuzz planted mutate check bench static gpu-check bundle install uninstall clean coverage release FORCE
+.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests fuzz planted mutate check bench static ptx gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -148,6 +148,7 @@ help:
 	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
 	@echo "make planted        bugs planted in kernels, one at a time: which test finds each (tests/cuda_sim/bugs.md)"
 	@echo "make mutate         N=40 small bugs in FILES (default: those changed), one at a time: which does no test find?"
+	@echo "make ptx            tests of the CUDA kernels on what nvcc makes of them, run by the simulator instead of their source"
 	@echo "make static         registers, spills and instructions of the CUDA kernels, as nvcc made them, against a table"
 	@echo "make gpu-check      every CUDA operation and training against the CPU, and judged speeds, on this machine's GPU"
 	@echo "make bundle         one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
@@ -275,6 +276,18 @@ $(PLUGIN): $(PLUGIN_OBJ)
 	$(Q)$(NVCC) -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o $@ $^ -lcublasLt \
 	  -Xlinker -rpath,'$$ORIGIN',-rpath,$(dir $(NVCC))../lib64,-rpath,/usr/local/cuda/lib64
 
+# The PTX of the kernels, from which nvcc goes on to machine code, for the tests that run it: see `make ptx`.
+PTX_KERNELS := $(shell grep -l __global__ $(CUDA_SRC))
+PTX_TARGETS := $(shell grep -o 'compute_[0-9a-z]*,' kernels/nvcc.flags | tr -d ,)
+PTX := $(foreach target,$(PTX_TARGETS),$(PTX_KERNELS:%.cu=$(BUILD)/ptx/$(target)/%.ptx))
+define PTX_RULE
+$(BUILD)/ptx/$(1)/%.ptx: %.cu kernels/nvcc.flags
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "  NVCC $$< ($(1))")
+	$$(Q)$$(NVCC) $(shell sed '/-gencode/d; /-Xcompiler/d; s/-lineinfo//' kernels/nvcc.flags) -arch=$(1) -MMD -MP -ptx -o $$@ $$<
+endef
+$(foreach target,$(PTX_TARGETS),$(eval $(call PTX_RULE,$(target))))
+
 # ---- tests ----
 # An archive, so that a test has only what it uses of it, and of the program.
 TEST_HELP := $(BUILD)/tests/libhelp.a
@@ -361,6 +374,14 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(LIB)
 # Needs nvcc and cuobjdump, and no GPU.
 static: $(if $(NVCC),$(PLUGIN))
 	@tests/kernels/test_machine_code.sh $(PLUGIN)
+
+# Tests of the kernels, on what nvcc makes of them instead of their source. Needs nvcc and no GPU, and takes a quarter of
+# an hour.
+PTX_TESTS := ops attention_bf16 attention_cudnn cache far gemm slices steps training
+ptx: $(if $(NVCC),$(PTX) $(PTX_TESTS:%=$(BUILD)/tests/cuda_sim/test_%)) | $(MAIN)
+	@$(if $(NVCC),,echo "make ptx: nvcc is not on PATH (install NVIDIA's CUDA Toolkit)" >&2; exit 2)
+	@ANNEAL_SIM_PTX=$(CURDIR)/$(BUILD)/ptx tests/run.sh $(BUILD) $(PTX_TESTS:%=cuda_sim/test_%$$)
+	@ANNEAL_SIM_PTX=$(CURDIR)/$(BUILD)/ptx ANNEAL_SIM_CAPABILITY=8.0 tests/run.sh $(BUILD) cuda_sim/test_ops$$
 
 # Built by the script that also builds it where there is no make, around the plugin of this Makefile.
 gpu-check: $(if $(NVCC),$(PLUGIN))

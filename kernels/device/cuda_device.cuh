@@ -122,8 +122,8 @@ void gemm_cache_close(struct device *device);
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
     do {                                                                                                     \
         if (stream_usable(stream)) {                                                                         \
-            sim::launch(#kernel, (const void *)(kernel), (stream)->queue, dim3(grid), dim3(block),           \
-                        (shared_bytes), [=] { (kernel)(__VA_ARGS__); });                                     \
+            sim::kernel_of<(kernel)>::launch(#kernel, (stream)->queue, dim3(grid), dim3(block),              \
+                                             (shared_bytes), __VA_ARGS__);                                   \
             launch_check(stream, #kernel);                                                                   \
         }                                                                                                    \
     } while (0)

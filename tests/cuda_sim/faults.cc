@@ -26,7 +26,13 @@ bool returned;                    /* a call has returned it */
 cudaError_t refusal;              /* of the last launch: not sticky, returned once */
 int gpu_count = 1, faulty = -1;   /* faulty: only this one has the script's fault; -1: any */
 int used;                         /* GPU of this process */
-int compute_capability = 90;
+/* "8.9" */
+int capability_wanted()
+{
+    const char *wanted = getenv("ANNEAL_SIM_CAPABILITY");
+    return wanted == NULL ? 90 : (int)(10 * atof(wanted) + 0.5);
+}
+int compute_capability = capability_wanted();
 
 /* A failed device keeps its memory until the process ends; here, until the next machine is set. */
 void reset(enum sim_machine machine)

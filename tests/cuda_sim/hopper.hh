@@ -77,6 +77,7 @@ struct shape {
 
 struct product {
     shape of;
+    bool at_once; /* its sums are there already */
     float *d[WARP];
     const uint32_t *a[WARP];
     uint32_t a_before[WARP][4];
@@ -134,6 +135,7 @@ struct group_product {
     hopper::shape of;
     float *d;
     const uint32_t *a; /* left operand in registers */
+    bool at_once;      /* d holds the sums when the call returns: of registers nothing is known */
 };
 /* Names a register for the next fence, or for the wait before. */
 void group_name(uint32_t *at);

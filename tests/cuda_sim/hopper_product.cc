@@ -1,8 +1,9 @@
 /* Products of a warpgroup: wgmma, its descriptors, and the fences and waits for its registers.
  *
  * A product is computed when its warp waits for it, and its sums hold NaN until their registers are named
- * after that; until the wait, its operands must stay as they were. Each warp of the group computes its own 16
- * rows. */
+ * after that; until the wait, its operands must stay as they were. One of a compiled kernel, whose registers have
+ * no names, is computed at once, and reads shared memory until the wait all the same. Each warp of the group
+ * computes its own 16 rows. */
 #include "tests/cuda_sim/hopper.hh"
 
 #include <cuda_bf16.h>
@@ -82,56 +83,6 @@ void poison(float *d, size_t n)
     for (size_t i = 0; i < n; i++) memcpy(d + i, &word, sizeof word);
 }
 
-void begin(void *const operands[WARP], int thread)
-{
-    const sim::group_product *first = (const sim::group_product *)operands[0];
-    product p = {};
-    int w = thread / WARP;
-    state();
-    p.of = first->of;
-    p.group = now->groups[w];
-    sim::act_as(thread);
-    warp();
-    if (!p.of.from_registers) check_descriptor(p.of.a_at, p.of.a_columns);
-    check_descriptor(p.of.b_at, p.of.b_columns);
-
-    bool chained = under_way(w, first->d);
-    for (int lane = 0; lane < WARP; lane++) {
-        const sim::group_product *own = (const sim::group_product *)operands[lane];
-        sim::act_as(thread + lane);
-        if (!(own->of == p.of)) sim::fail("a product of a warpgroup whose lanes have different operands");
-        p.d[lane] = own->d, p.a[lane] = own->a;
-        if (p.of.from_registers) {
-            expect_fenced(own->a, 4, "the left operand");
-            memcpy(p.a_before[lane], own->a, sizeof p.a_before[lane]);
-        }
-        size_t sums = p.of.columns / 2; /* of a lane: 64 rows, 128 lanes */
-        if (chained) continue;
-        expect_fenced(own->d, sums, "the sum");
-        p.d_before[lane].assign(own->d, own->d + sums);
-        poison(own->d, sums);
-    }
-    sim::act_as(thread);
-
-    std::vector<shape> *group = &now->group[w / GROUP];
-    size_t at = now->begun[w]++;
-    if (at == group->size())
-        group->push_back(p.of);
-    else if (!((*group)[at] == p.of))
-        sim::fail("the warps of a warpgroup begin different products");
-
-    each_chunk(p.of, w, [&](uint32_t address) {
-        chunk *c = chunk_at(address, "a product");
-        if (c->now == chunk::EMPTY)
-            sim::fail("a product reads address %u, to which nothing was copied", address);
-        if (c->now == chunk::COMING || now->known[w].at[WARPS_MAX + c->barrier] < c->phase)
-            sim::fail("a product reads address %u without having waited for the barrier of its copy",
-                      address);
-        c->reading++;
-    });
-    now->products[w].push_back(p);
-}
-
 float element(element_place of)
 {
     size_t bytes;
@@ -166,10 +117,63 @@ void multiply(const product &p, int w)
         }
 }
 
+void begin(void *const operands[WARP], int thread)
+{
+    const sim::group_product *first = (const sim::group_product *)operands[0];
+    product p = {};
+    int w = thread / WARP;
+    state();
+    p.of = first->of;
+    p.at_once = first->at_once;
+    p.group = now->groups[w];
+    sim::act_as(thread);
+    warp();
+    if (!p.of.from_registers) check_descriptor(p.of.a_at, p.of.a_columns);
+    check_descriptor(p.of.b_at, p.of.b_columns);
+
+    bool chained = !p.at_once && under_way(w, first->d);
+    for (int lane = 0; lane < WARP; lane++) {
+        const sim::group_product *own = (const sim::group_product *)operands[lane];
+        sim::act_as(thread + lane);
+        if (!(own->of == p.of)) sim::fail("a product of a warpgroup whose lanes have different operands");
+        p.d[lane] = own->d, p.a[lane] = own->a;
+        if (p.at_once) continue;
+        if (p.of.from_registers) {
+            expect_fenced(own->a, 4, "the left operand");
+            memcpy(p.a_before[lane], own->a, sizeof p.a_before[lane]);
+        }
+        size_t sums = p.of.columns / 2; /* of a lane: 64 rows, 128 lanes */
+        if (chained) continue;
+        expect_fenced(own->d, sums, "the sum");
+        p.d_before[lane].assign(own->d, own->d + sums);
+        poison(own->d, sums);
+    }
+    sim::act_as(thread);
+
+    std::vector<shape> *group = &now->group[w / GROUP];
+    size_t at = now->begun[w]++;
+    if (at == group->size())
+        group->push_back(p.of);
+    else if (!((*group)[at] == p.of))
+        sim::fail("the warps of a warpgroup begin different products");
+
+    each_chunk(p.of, w, [&](uint32_t address) {
+        chunk *c = chunk_at(address, "a product");
+        if (c->now == chunk::EMPTY)
+            sim::fail("a product reads address %u, to which nothing was copied", address);
+        if (c->now == chunk::COMING || now->known[w].at[WARPS_MAX + c->barrier] < c->phase)
+            sim::fail("a product reads address %u without having waited for the barrier of its copy",
+                      address);
+        c->reading++;
+    });
+    if (p.at_once) multiply(p, w);
+    now->products[w].push_back(p);
+}
+
 void finish(product *p, int w)
 {
     size_t sums = p->of.columns / 2;
-    for (int lane = 0; lane < WARP; lane++) {
+    for (int lane = 0; lane < WARP && !p->at_once; lane++) {
         sim::act_as(w * WARP + lane);
         for (size_t i = 0; i < sums; i++) {
             uint32_t word;
@@ -181,7 +185,7 @@ void finish(product *p, int w)
             sim::fail("the left operand of a product was changed before group_wait");
     }
     sim::act_as(w * WARP);
-    multiply(*p, w);
+    if (!p->at_once) multiply(*p, w);
     each_chunk(p->of, w, [&](uint32_t address) {
         chunk *c = chunk_at(address, "a product");
         c->reading--;
@@ -197,6 +201,7 @@ void finish_groups(void *const operands[WARP], int thread)
         product p = all->front();
         all->erase(all->begin());
         finish(&p, w);
+        if (p.at_once) continue;
         product *next = NULL;
         for (product &other : *all)
             if (next == NULL && other.d[0] == p.d[0]) next = &other;

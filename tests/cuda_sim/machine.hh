@@ -54,6 +54,8 @@ void races_watch(bool kernel);
 void races_forget(const void *memory, size_t bytes);
 /* For accesses to global memory that are not loads and stores of compiled kernels. */
 void memory_touched(const void *at, size_t bytes, bool writes);
+/* For a load that may take stale bytes where the kernel has written, also from its own thread: ld.global.nc. */
+void memory_constant(const void *at, size_t bytes);
 /* Fails for byte `at` of the range. */
 [[noreturn]] void memory_race(ptrdiff_t at, const char *what, const char *who);
 

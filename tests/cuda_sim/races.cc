@@ -117,6 +117,15 @@ void memory_touched(const void *at, size_t bytes, bool writes)
     writes ? touched<true>(at, bytes) : touched<false>(at, bytes);
 }
 
+void memory_constant(const void *at, size_t bytes)
+{
+    size_t first = (size_t)((const unsigned char *)at - range_begin);
+    for (size_t i = first / EACH; first < watched && i < (first + bytes + EACH - 1) / EACH; i++)
+        if (shadow[i].write.epoch >= launch_begin)
+            race(shadow + i, "read as if nothing wrote it, after a write", shadow[i].write);
+    touched<false>(at, bytes);
+}
+
 } // namespace sim
 
 extern "C" void sim_set_races(bool found)

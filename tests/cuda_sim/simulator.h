@@ -35,9 +35,7 @@ void sim_set_last_blocks(uint64_t count);
 void sim_set_device_memory(uint64_t bytes);
 
 /* The number of different __syncthreads() and waits for asynchronous copies that kernels have reached since
- * sim_skip_barrier(-1), and a switch that disables one of them by its number, in order of appearance.
- *
- * */
+ * sim_skip_barrier(-1), and a switch that disables one of them by its number, in order of appearance. */
 int sim_barriers(void);
 void sim_skip_barrier(int barrier);
 
@@ -71,8 +69,8 @@ void sim_set_fault(const char *words);
 /* How many devices a good machine has. */
 void sim_set_gpus(int count);
 
-/* The compute capability of devices opened from now on, 9.0 at first. A block may have 227 KiB of shared
- * memory on 9.0, and 99 KiB on all others: the least that a supported GPU has. */
+/* The compute capability of devices opened from now on, $ANNEAL_SIM_CAPABILITY or 9.0 at first. A block may
+ * have 227 KiB of shared memory on 9.0, and 99 KiB on all others: the least that a supported GPU has. */
 void sim_set_capability(int major, int minor);
 
 /* $ANNEAL_SIM_GPUS=N[:I] gives a good machine N devices, and the faults above only to a process that uses
@@ -91,6 +89,9 @@ struct sim_range {
 void sim_queue_work(struct sim_stream *stream, const char *name, const struct sim_range *ranges, int count,
                     double microseconds, void (*run)(void *), void *context);
 uint64_t sim_library_calls(void); /* of sim_queue_work, so far */
+
+/* Runs the first kernel of a file of PTX (see compiled.hh) with one block of 64 threads: kernel(out, x). */
+void sim_run_ptx(const char *path, void *out, const void *x);
 
 /* Kernels launched, and bytes of device memory in use. */
 uint64_t sim_launches(void);

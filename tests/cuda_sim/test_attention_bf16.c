@@ -499,6 +499,7 @@ TEST_CASE(each_barrier_and_each_wait_is_needed)
 TEST_CASE(each_wait_and_each_fence_is_needed)
 {
     static char said[65536];
+    if (getenv("ANNEAL_SIM_PTX")) skip(); /* the fences of registers, of which there nothing is known */
     several_tiles = (struct problem){1, 300, 1, 1, 64, 0, 82, 0, 0};
     run_without(-1);
     int sites = sim_barriers();

@@ -61,6 +61,32 @@ namespace sim {
 void launch(const char *kernel, const void *at, struct sim_stream *stream, dim3 grid, dim3 block,
             size_t shared_bytes, const std::function<void()> &body);
 
+/* A kernel as nvcc has compiled it; NULL: kernels are to run from their source. See compiled.hh. */
+struct compiled;
+const compiled *compiled_kernel(const char *name);
+void run_compiled(const compiled *kernel, const void *const *arguments);
+
+template <auto K> const char *name_of_kernel()
+{
+    return __PRETTY_FUNCTION__;
+}
+
+template <auto K> struct kernel_of;
+template <typename... P, void (*K)(P...)> struct kernel_of<K> {
+    static void launch(const char *name, struct sim_stream *stream, dim3 grid, dim3 block,
+                       size_t shared_bytes, P... arguments)
+    {
+        const compiled *found = compiled_kernel(name_of_kernel<K>());
+        sim::launch(name, (const void *)K, stream, grid, block, shared_bytes, [=] {
+            const void *const at[] = {NULL, &arguments...};
+            if (found != NULL)
+                run_compiled(found, at + 1);
+            else
+                K(arguments...);
+        });
+    }
+};
+
 void sync_threads(const char *file, int line);
 void sync_warp(unsigned mask, const char *file, int line);
 /* Posts a value and waits for the lanes of the mask; then reads values of lanes, which must be in the
