@@ -1,6 +1,6 @@
 /* Kernels as nvcc compiles them: PTX, which the simulator reads and runs instruction by instruction instead
  * of the kernel that the C++ compiler has made of the same source. So the tests of kernels also test what a
- * GPU's driver is given. ANNEAL_SIM_PTX names the folder; see test_compiled.sh. */
+ * GPU's driver is given. ANNEAL_SIM_PTX names their folder; `make ptx` does that. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_COMPILED_HH
 #define ANNEAL_TESTS_CUDA_SIM_COMPILED_HH
 
@@ -29,9 +29,9 @@ struct instruction_of_kernel {
     char space; /* of "global", "shared", "param", "local" */
     uint8_t count, bytes;
     bool is_signed, is_constant; /* is_constant: of memory that the kernel does not write */
-    int64_t offset;         /* added to the address */
-    uint32_t target;        /* where a branch goes */
-    const compiled *callee; /* of a call, whose first `count` operands are results */
+    int64_t offset;              /* added to the address */
+    uint32_t target;             /* where a branch goes */
+    const compiled *callee;      /* of a call, whose first `count` operands are results */
 };
 
 /* A .param or .local: a register holds its address. */
