@@ -210,10 +210,25 @@ static enum status next_segment(struct journal *journal, const struct segment_no
     return set_first_step(journal, note->step, err);
 }
 
+/* Of a run that finished without another step: it was killed after its last checkpoint, and resumed to end
+ * there. The steps that the killed trainer took beyond that checkpoint no longer count. */
+static enum status end_at_last_step(struct journal *journal, struct err *err)
+{
+    int64_t total;
+    enum status status = store_number(journal->store, &total, 0, err,
+                                      "select total_steps from runs where id = ?1", "s", journal->run_id);
+    if (status || total <= 0 || total >= journal->steps) return status;
+    journal->counted_steps = false;
+    return set_first_step(journal, total, err);
+}
+
 static enum status set_end(struct journal *journal, const struct end_note *note, struct err *err)
 {
     journal->status = (enum run_status)note->status;
-    enum status status = store_do(
+    enum status status = STATUS_OK;
+    if (journal->status == RUN_FINISHED && !journal->has_steps) status = end_at_last_step(journal, err);
+    if (status) return status;
+    status = store_do(
         journal->store, err, "update runs set status = ?4, ended_at = ?2, message = ?3 where id = ?1", "sdss",
         journal->run_id, note->at, note->message ? note->message : "", status_words[note->status]);
     return status ? status : end_segment(journal, journal->status, note->at, err);
@@ -252,8 +267,8 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
     enum status status = store_begin(store, err);
     if (status) return status;
     journal->status = final;
-    status = journal_row(journal, err);
-    if (!status) status = set_end(journal, &(struct end_note){final, now, message}, err);
+    status = set_end(journal, &(struct end_note){final, now, message}, err);
+    if (!status) status = journal_row(journal, err);
     if (!status) status = answer_old_orders(journal, "not done: the trainer ended first", err);
     return store_end(store, status, err);
 }

@@ -533,6 +533,35 @@ TEST_CASE(a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_orde
                                            " where metric = 'loss' and level = 64 and first_step = 64") == 1);
 }
 
+TEST_CASE(a_run_resumed_to_end_at_its_checkpoint_loses_the_steps_beyond_it)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_info info;
+    struct arena arena = {0};
+    struct run_history history;
+    store_fixture_home("shorter", home, sizeof home);
+    store_fixture_run(home, "shorter", id);
+    struct writer *writer = store_fixture_writer(home, id);
+    for (int64_t i = 0; i < 130; i++)
+        writer_step(writer, &(struct step_record){.step = i, .loss = i < 100 ? 2 : 1, .tokens = i + 1});
+    writer_eval(writer, &(struct eval_record){.step = 100, .val_loss = 2});
+    writer_eval(writer, &(struct eval_record){.step = 120, .val_loss = 1});
+    assert_int_equal(writer_close(writer, RUN_STOPPED, "", &err), STATUS_OK);
+
+    store_fixture_sql(home, "update runs set total_steps = 100"); /* resume --train.total_steps=100 */
+    writer = store_fixture_writer(home, id);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, "", &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_true(info.steps == 100 && info.tokens == 100 && info.final_loss == 2);
+    assert_true(info.best_step == 100 && info.best_val_loss == 2);
+    assert_int_equal(run_history_read(store, id, 10, &arena, &history, &err), STATUS_OK);
+    assert_int_equal(history.eval_count, 1);
+    arena_release(&arena);
+    store_close(store);
+}
+
 TEST_CASE(a_writer_for_an_unknown_run_is_refused)
 {
     char home[PATH_MAX];
