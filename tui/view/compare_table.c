@@ -18,6 +18,18 @@ struct column {
     const char *title;
 };
 
+/* The last word of a setting's name, or all of it where another setting of the table ends in the same word.
+ */
+static const char *row_title(const struct comparison *c, const struct comparison_row *row)
+{
+    const char *dot = row->section == COMPARED_SETTINGS ? strrchr(row->name, '.') : NULL;
+    for (size_t i = 0; dot && i < c->row_count; i++) {
+        const char *other = c->rows[i].section == COMPARED_SETTINGS ? strrchr(c->rows[i].name, '.') : NULL;
+        if (other && &c->rows[i] != row && strcmp(other, dot) == 0) return row->name;
+    }
+    return dot ? dot + 1 : row->name;
+}
+
 static size_t list_columns(const struct compare_table *table, struct column *columns)
 {
     const struct comparison *c = &table->model->comparison;
@@ -27,10 +39,9 @@ static size_t list_columns(const struct compare_table *table, struct column *col
     for (int target = 1; target >= 0; target--) /* the target comes first */
         for (size_t i = 0; i < c->row_count && count < COLUMNS_MOST; i++) {
             const struct comparison_row *row = &c->rows[i];
-            const char *dot = row->section == COMPARED_SETTINGS ? strrchr(row->name, '.') : NULL;
             bool status = row->section == COMPARED_OUTCOMES && row->unit == IN_WORDS;
             if (row->target == (target > 0) && !status)
-                columns[count++] = (struct column){COLUMN_ROW, row, dot ? dot + 1 : row->name};
+                columns[count++] = (struct column){COLUMN_ROW, row, row_title(c, row)};
         }
     return count;
 }

@@ -83,6 +83,18 @@ TEST_CASE(only_what_differs_is_listed_with_outcomes_and_deltas)
     headless_expect(workbench, 80, 24, 80, "batch_size");
 }
 
+TEST_CASE(settings_that_end_in_the_same_word_are_told_apart)
+{
+    char home[1024];
+    fill_compared("same_word", home, sizeof home);
+    store_fixture_sql(home,
+                      "insert or replace into params select id, 'eval.every', '1' || (name = 'wide') from "
+                      "runs; insert or replace into params select id, 'sample.every', '5' || (name = "
+                      "'wide') from runs");
+    struct workbench *workbench = open_comparison(home);
+    headless_expect(workbench, 200, 40, 200, "run loss eval.every sample.every batch_size seed");
+}
+
 /* The words below the plot: the ticks of the axis. */
 static const char *axis_of(struct workbench *workbench, int w, int h, int curves)
 {
