@@ -261,17 +261,19 @@ int input_draw(struct grid *grid, int x, int y, int width, const struct input *i
     memcpy(before_cursor, text, input->cursor);
     for (int left = glyph_text_width(before_cursor); typing && left > width - 2 && *text;)
         left -= glyph_width(glyph_next(&text)); /* begin later */
+    bool cut = !typing && glyph_text_width(text) > width;
     while (*text) {
         size_t at = (size_t)(text - input->text);
         uint32_t code_point = glyph_next(&text);
         int w = glyph_width(code_point), attr = ATTR_BOLD;
-        if (used + w > width) break;
+        if (used + w > width - cut) break;
         if (at >= from && at < to) attr |= ATTR_UNDERLINE;
         if (typing && at == input->cursor) attr |= ATTR_REVERSE;
         if (!glyph_encode(code_point, character, sizeof character)) continue;
         grid_text(grid, x + used, y, w, at >= from && at < to ? STYLE_WARN : STYLE_TEXT, attr, character);
         used += w;
     }
+    if (cut && width > 0) grid_put(grid, x + used++, y, 0x2026, STYLE_TEXT, ATTR_BOLD);
     if (typing && !input->text[input->cursor] && used < width)
         grid_put(grid, x + used++, y, ' ', STYLE_TEXT, ATTR_REVERSE);
     return used;

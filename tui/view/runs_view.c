@@ -272,8 +272,8 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
         pen.x += input_draw(grid, pen.x, 0, room, &state->list.letters, typing, problem->from,
                             problem->why[0] ? problem->to : 0);
         pen.x += typing ? 1 : 2;
-        pen_word(&pen, STYLE_DIM, 0, "%zu match%s", listing->shown_count,
-                 listing->shown_count == 1 ? "es" : "");
+        pen_word(&pen, STYLE_DIM, 0, "%zu match%s", member_count(state),
+                 member_count(state) == 1 ? "es" : "");
     }
     if (state->marked_shown) {
         pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "%zu marked", state->marked_shown);

@@ -137,6 +137,19 @@ TEST_CASE(runs_sort_by_every_column_and_what_is_absent_comes_last)
     headless_expect(workbench, 80, 24, 80, "by status,-loss");
 }
 
+TEST_CASE(a_filter_that_does_not_fit_is_cut_visibly)
+{
+    char home[1024];
+    fill_thirty("wide_filter", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "/status=finished and device=cpu and best<12.5");
+    headless_expect(workbench, 80, 24, 80, "best<12.5"); /* the end, where it is typed */
+    workbench_key(workbench, K_ENTER);
+    headless_expect(workbench, 80, 24, 80, "/status=finished and device=cpu and…");
+    headless_expect(workbench, 120, 24, 120, "/status=finished and device=cpu and best<12.5 ");
+    headless_close(workbench);
+}
+
 TEST_CASE(a_filter_takes_every_letter_and_all_of_its_words)
 {
     char home[1024];
