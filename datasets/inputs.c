@@ -161,6 +161,8 @@ static enum status add_files(struct gathering *g, char *folder)
         else if (entry->fts_info == FTS_F ||
                  (entry->fts_info == FTS_SL && stat(entry->fts_path, &st) == 0 && S_ISREG(st.st_mode)))
             status = add(g, entry->fts_path);
+        else if (entry->fts_info == FTS_SL && !g->inputs->dead_links++)
+            g->inputs->first_dead_link = strdup(entry->fts_path);
     }
     fts_close(tree);
     return status;
@@ -174,6 +176,11 @@ static enum status add_folder(struct gathering *g, char *folder)
     const char *tokens = NULL, *other = NULL;
     enum status status = add_files(g, folder);
     if (status) return status;
+    if (inputs->count == first && inputs->first_dead_link)
+        return err_set(g->err, STATUS_FAILED,
+                       "%s: no files in this folder, and %s is a link that leads to no file (name what it "
+                       "should lead to; links to folders are not followed)",
+                       folder, inputs->first_dead_link);
     if (inputs->count == first)
         return err_set(g->err, STATUS_FAILED, "%s: no files in this folder (put text files into it)", folder);
     bool among_texts = has_text(inputs, first);
@@ -449,6 +456,7 @@ void inputs_close(struct inputs *inputs)
     for (size_t i = 0; i < inputs->count; i++) free(inputs->paths[i]);
     free(inputs->paths);
     free(inputs->first_skipped);
+    free(inputs->first_dead_link);
     free(inputs->sources);
     *inputs = (struct inputs){0};
 }
@@ -516,6 +524,18 @@ static void note_skipped(const struct inputs *texts, const struct progress *prog
     note(progress, true, sentence);
 }
 
+static void note_dead_links(const struct inputs *texts, const struct progress *progress)
+{
+    char sentence[2 * PATH_MAX], more[64] = "";
+    if (texts->dead_links > 1) snprintf(more, sizeof more, " and %zu more", texts->dead_links - 1);
+    snprintf(sentence, sizeof sentence,
+             "left out the link%s %s%s, which lead%s to no file (links to folders are not followed: name the "
+             "folders in the list, too)",
+             text_plural((int64_t)texts->dead_links), texts->first_dead_link, more,
+             texts->dead_links == 1 ? "s" : "");
+    note(progress, true, sentence);
+}
+
 void inputs_note(const struct inputs *texts, const struct progress *progress)
 {
     char sentence[2 * PATH_MAX];
@@ -533,6 +553,7 @@ void inputs_note(const struct inputs *texts, const struct progress *progress)
         note(progress, false, sentence);
     }
     if (texts->skipped) note_skipped(texts, progress);
+    if (texts->first_dead_link) note_dead_links(texts, progress);
     if (!doubtful) return;
     snprintf(sentence, sizeof sentence, "%s: %s", texts->paths[first], why);
     if (doubtful > 1)

@@ -11,7 +11,8 @@
  * sorted order, except names with a leading dot. A file whose name ends with ".tok" or ".bin" is a token
  * file, any other is a text (text_pieces.h); a folder of token files may also contain .json files, which are
  * ignored. Binary files (a NUL in the first 8,000 bytes, decompressed where they are compressed) among the
- * texts of a folder or a pattern are skipped, also those named .bin that do not begin like a token file.
+ * texts of a folder or a pattern are skipped, also those named .bin that do not begin like a token file. Of
+ * the links in a folder only those to files count.
  * Token files and texts cannot be mixed, and no token file may be named twice: its tokens would be both
  * trained on and held out. */
 #ifndef ANNEAL_DATASETS_INPUTS_H
@@ -39,6 +40,8 @@ struct inputs {
     bool tokens;                  /* token files, which need not exist; else texts */
     size_t skipped;               /* number of skipped binary files */
     char *first_skipped;          /* the first of them; NULL: none; owned */
+    size_t dead_links;            /* number of links in folders that lead to no file */
+    char *first_dead_link;        /* the first of them; NULL: none; owned */
     struct input_source *sources; /* source_count of them, owned */
     size_t source_count;          /* 0: names have no weights */
 };
@@ -62,8 +65,9 @@ void inputs_close(struct inputs *inputs); /* harmless on a zeroed struct */
 /* STATUS_USAGE if `path` is one of the files, under any name: writing it would destroy the input. */
 enum status inputs_refuse_output(const struct inputs *inputs, const char *path, struct err *err);
 
-/* Reports to `progress` the number of texts, if more than one, and warns of skipped binary files and of texts
- * that look binary: a NUL, or more than 30 % invalid UTF-8, in their first 64 KiB; it still reads these. */
+/* Reports to `progress` the number of texts, if more than one, and warns of skipped binary files and links,
+ * and of texts that look binary: a NUL, or more than 30 % invalid UTF-8, in their first 64 KiB; it still
+ * reads these. */
 void inputs_note(const struct inputs *texts, const struct progress *progress);
 
 /* Makes every relative path in `value` absolute, so that it has the same meaning in any folder; recipes'

@@ -118,6 +118,35 @@ static void assert_refused(const char *value, enum status wanted, const char *wo
     assert_int_equal(out.count, 99); /* untouched */
 }
 
+static void hear(void *context, bool warning, const char *sentence)
+{
+    if (warning) snprintf(context, 2 * PATH_MAX, "%s", sentence);
+}
+
+TEST_CASE(links_that_lead_to_no_file_are_reported)
+{
+    static char warning[2 * PATH_MAX];
+    struct progress progress = {.context = warning, .note = hear};
+    struct inputs inputs;
+    struct err err = {0};
+    const char *folder = scratch_path("lost");
+    assert_ok(file_make_folders(scratch_path("lost/sub"), &err), &err);
+    assert_int_equal(symlink("absent", scratch_path("lost/a.txt")), 0);
+    assert_refused(folder, STATUS_FAILED, "lost/a.txt is a link that leads to no file");
+    scratch_write(scratch_path("lost/b.txt"), "x", 1);
+    assert_ok(inputs_open(folder, NULL, NULL, &inputs, &err), &err);
+    inputs_note(&inputs, &progress);
+    assert_non_null(strstr(warning, "left out the link "));
+    assert_non_null(strstr(warning, "lost/a.txt, which leads to no file"));
+    inputs_close(&inputs);
+    assert_int_equal(symlink("sub", scratch_path("lost/c.txt")), 0); /* a folder */
+    assert_ok(inputs_open(folder, NULL, NULL, &inputs, &err), &err);
+    inputs_note(&inputs, &progress);
+    assert_non_null(strstr(warning, "lost/a.txt and 1 more, which lead to no file"));
+    inputs_close(&inputs);
+    assert_ok(file_remove_tree(folder, &err), &err);
+}
+
 TEST_CASE(what_cannot_be_meant_is_refused)
 {
     const char *folder = shards(), *note = scratch_path("shards/deep/notes.txt");
