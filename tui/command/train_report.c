@@ -222,9 +222,13 @@ static void say_slowest(struct report *report)
     if (!profile_read(report->session->store, report->session->id, false, &profile, NULL) &&
         profile.last_step > report->began_after && profile.step_us > 0) {
         qsort(profile.rows, profile.count, sizeof *profile.rows, slowest_first);
-        for (size_t i = 0; i < profile.count && i < 3; i++)
-            text_add(text, sizeof text, ", ", "%.60s (%.20s) %.0f%%", profile.rows[i].op,
-                     profile.rows[i].phase, 100 * profile.rows[i].time_us / profile.step_us);
+        for (size_t i = 0, named = 0; i < profile.count && named < 3; i++) {
+            const struct profile_row *row = &profile.rows[i];
+            if (strcmp(row->phase, "unattributed") == 0) continue; /* time outside all operations */
+            text_add(text, sizeof text, ", ", "%.60s (%.20s) %.0f%%", row->op, row->phase,
+                     100 * row->time_us / profile.step_us);
+            named++;
+        }
         progress_bar_say(&report->bar,
                          "slowest operations: %s of a step of %.3g ms; see all: %s show %s --profile", text,
                          profile.step_us / 1e3, TEXT_PROGRAM, report->session->id);
