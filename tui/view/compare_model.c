@@ -377,17 +377,38 @@ static enum status add_run(struct compare_model *model, struct store *store, con
     return STATUS_OK;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct run_member *left = a, *right = b;
+    if (left->since != right->since) return left->since < right->since ? -1 : 1;
+    return strcmp(left->id, right->id);
+}
+
+/* The runs from the oldest to the newest; more than have room as they are listed, so that the first of the
+ * list are compared. NULL: memory is short. */
+static const struct run_member *in_order(struct compare_model *model, const struct run_set *ids)
+{
+    if (ids->count <= COMPARE_CURVES_MAX) return ids->runs;
+    struct run_member *listed = arena_alloc_array(&model->arena, ids->count, sizeof *listed);
+    if (!listed) return NULL;
+    memcpy(listed, ids->runs, ids->count * sizeof *listed);
+    qsort(listed, ids->count, sizeof *listed, by_place);
+    return listed;
+}
+
 enum status compare_model_open(struct compare_model *model, struct store *store, const struct run_set *ids,
                                const struct compare_request *request, struct err *err)
 {
     *model = (struct compare_model){0};
     model->runs = arena_alloc_array(&model->arena, COMPARE_RUNS_MAX, sizeof *model->runs);
     model->infos = arena_alloc_array(&model->arena, COMPARE_RUNS_MAX, sizeof *model->infos);
-    if (!model->runs || !model->infos) return err_no_memory(err, "a comparison of runs");
+    const struct run_member *members = in_order(model, ids);
+    if (!model->runs || !model->infos || (ids->count && !members))
+        return err_no_memory(err, "a comparison of runs");
     enum status status = STATUS_OK;
     if (run_set_has(ids, request->base)) status = add_run(model, store, request->base, err);
     for (size_t i = 0; i < ids->count && !status; i++)
-        if (strcmp(ids->runs[i].id, request->base) != 0) status = add_run(model, store, ids->runs[i].id, err);
+        if (strcmp(members[i].id, request->base) != 0) status = add_run(model, store, members[i].id, err);
     if (!status) status = assign_places(model, store, request, err);
     return status ? status : compare_model_show(model, store, request, err);
 }

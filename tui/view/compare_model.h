@@ -30,13 +30,13 @@ struct compare_request {
     struct quantity quantity;
     struct chart_look look; /* of the quantity */
     enum compare_axis axis;
-    double decay;      /* of the moving average; 0: none */
-    double target;     /* a value of the quantity, as shown, to reach; NaN: none */
-    const char *folds; /* keys in which the runs of one curve may differ; NULL: a curve for each run */
-    char
-        base[RUN_ID_MAX]; /* the run that comes first, and that others are measured against; "": the oldest */
-    int64_t first, last;  /* the range of the axis that is looked at; last < first: all of it */
-    bool newest;          /* the range follows the newest step */
+    double decay;          /* of the moving average; 0: none */
+    double target;         /* a value of the quantity, as shown, to reach; NaN: none */
+    const char *folds;     /* keys in which the runs of one curve may differ; NULL: a curve for each run */
+    char base[RUN_ID_MAX]; /* the run that comes first, and that others are measured against; "": the oldest,
+                            or of more than have room the first listed */
+    int64_t first, last;   /* the range of the axis that is looked at; last < first: all of it */
+    bool newest;           /* the range follows the newest step */
 };
 
 struct compare_run {

@@ -111,7 +111,7 @@ static enum status compare_open(struct workbench *workbench, void *opaque, const
     look_at(workbench, state, &loss);
     recall(workbench, state);
     for (size_t i = 0; i < workbench->compared.count; i++)
-        run_set_add(&state->ids, workbench->compared.runs[i].id, 0);
+        run_set_add(&state->ids, workbench->compared.runs[i].id, workbench->compared.runs[i].since);
     if (read_all(workbench, state, err)) return err->status;
     if (state->model.run_count == 0) return err_set(err, STATUS_NOT_FOUND, "no run to compare is left");
     if (list_quantities(workbench, state, err)) return err->status;

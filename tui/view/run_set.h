@@ -6,7 +6,7 @@
 
 struct run_member {
     char id[RUN_ID_MAX];
-    double since; /* Unix seconds; 0: not given */
+    double since; /* Unix seconds, or of `compared` the place in the list; 0: not given */
 };
 
 struct run_set {

@@ -435,7 +435,7 @@ static void compare(struct workbench *workbench, struct runs_state *state, const
     const struct run_info **targets = arena_alloc_array(&arena, state->listing.count + 1, sizeof *targets);
     size_t count = targets ? find_targets(state, targets) : 0;
     run_set_release(&workbench->compared);
-    for (size_t i = 0; i < count; i++) run_set_add(&workbench->compared, targets[i]->id, 0);
+    for (size_t i = 0; i < count; i++) run_set_add(&workbench->compared, targets[i]->id, (double)i);
     if (count < 2) run_set_add(&workbench->compared, run->id, 0);
     arena_release(&arena);
     if (workbench->compared.count < 2)

@@ -66,6 +66,19 @@ TEST_CASE(marked_runs_are_compared_and_others_not)
     headless_expect(workbench, 80, 24, 80, "4 runs, 0 training");
 }
 
+TEST_CASE(of_too_many_the_first_of_the_list_are_compared)
+{
+    char home[1024];
+    fill_thirty("many", home, sizeof home);
+    struct workbench *workbench = open_comparison(home);
+    headless_expect(workbench, 160, 30, 160, "compare 10 runs, 20 left out", "run-00", "run-09");
+    headless_expect_not(workbench, 160, 30, "run-10");
+    headless_type(workbench, "qS"); /* sorts by */
+    headless_type(workbench, "-name\rC");
+    headless_expect(workbench, 160, 30, 160, "compare 10 runs, 20 left out", "1✓ run-29", "run-20");
+    headless_expect_not(workbench, 160, 30, "run-19");
+}
+
 TEST_CASE(only_what_differs_is_listed_with_outcomes_and_deltas)
 {
     char home[1024];
