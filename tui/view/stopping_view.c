@@ -1,5 +1,5 @@
-/* The evaluations of a run, the newest first, with what early stopping made of each; above them the best one,
- * and how much patience is left. */
+/* The evaluations of a run that were due, the newest first, with what early stopping made of each; above them
+ * the best one, and how much patience is left. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,6 +82,8 @@ static void draw_best(const struct stopping_state *state, struct pen *pen)
     }
     pen_print(pen, STYLE_BEST, ATTR_BOLD, "%s at step %lld", TEXT_LOSS(now->best_val_loss),
               (long long)now->best_step);
+    if (state->best == state->list.count && state->list.count < ROWS_MOST)
+        pen_print(pen, STYLE_DIM, 0, " (not one that was due)");
     if (now->metric && *now->metric)
         pen_print(pen, STYLE_DIM, 0, "   %s %.40s", measure_falls(now->metric) ? "lowest" : "highest",
                   now->metric);

@@ -64,6 +64,21 @@ TEST_CASE(the_newest_evaluation_shows_how_much_patience_is_left)
     fill_end(&run, RUN_EARLY_STOPPED, "");
 }
 
+TEST_CASE(a_best_evaluation_that_was_not_due_is_said_to_be_missing)
+{
+    char home[1024];
+    struct fill_run run;
+    struct workbench *workbench = open_patient("early", home, &run);
+    headless_type(workbench, "E");
+    headless_expect_not(workbench, 80, 24, "was due");
+    store_fixture_sql(home, "update early_stopping set best_step = 75 where step > 70");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 80, 24, 80,
+                    "best 3.3000 at step 75 (not one that was due) now 3.5000 (+0.2000)");
+    headless_close(workbench);
+    fill_end(&run, RUN_FINISHED, "");
+}
+
 TEST_CASE(without_patience_or_evaluations_a_sentence_says_why)
 {
     char home[1024];
