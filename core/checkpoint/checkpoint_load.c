@@ -172,12 +172,28 @@ static bool belongs_to_adapters(const struct param *p)
     return param_is_adapter(p) || !p->frozen;
 }
 
+/* STATUS_USAGE if adapters of a classifier are to join a language model, or the other way round. */
+static enum status check_kind(const struct safetensors *file, const struct model *model, struct err *err)
+{
+    bool classifier = safetensors_find(file, ADAPTER_FILE_PREFIX "score.weight");
+    if (classifier == (model->config.num_labels > 0)) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE, "%s: %s", file->path,
+        classifier
+            ? "holds adapters of a classifier, which cannot predict tokens (set data.format = labels, or "
+              "start "
+              "from their base)"
+            : "holds adapters of a language model, and a classifier needs a head, too (`anneal model merge` "
+              "writes them into a copy of their base: set model.from to it)");
+}
+
 /* The same for a file of adapters. */
 static enum status check_adapters(const struct safetensors *file, const struct model *model, struct err *err)
 {
     const struct safetensor *t;
     size_t prefix = strlen(ADAPTER_FILE_PREFIX);
-    enum status status = STATUS_OK;
+    enum status status = check_kind(file, model, err);
+    if (status) return status;
     for (size_t i = 0; i < file->count; i++) {
         const char *name = file->tensors[i].name;
         if (strncmp(name, ADAPTER_FILE_PREFIX, prefix) != 0 ||

@@ -201,6 +201,23 @@ STAGE_CASE(training_that_begins_with_a_classifier_pools_as_that_does, struct sta
     }
 }
 
+STAGE_CASE(adapters_of_classifiers_and_of_language_models_are_told_apart, struct stage *s)
+{
+    char path[700];
+    write_texts(s, path, 90);
+    char *labels = kept_format("--data.train=%s", path);
+    process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
+    process_run(0, "train", s->config, "--name=tuned", "--model.from=base", "--data.format=labels",
+                "--lora.rank=4", "--train.epochs=1", "--progress=none", "--train.seq_len=48", labels, NULL);
+    process_expect_sentence(process_run(2, "train", s->config, "--model.from=tuned", NULL),
+                            "holds adapters of a classifier, which cannot predict tokens");
+    process_run(0, "train", s->config, "--name=words", "--model.from=base", "--lora.rank=4",
+                "--progress=none", NULL);
+    process_expect_sentence(process_run(2, "train", s->config, "--model.from=words", "--data.format=labels",
+                                        "--train.seq_len=48", labels, NULL),
+                            "holds adapters of a language model, and a classifier needs a head");
+}
+
 STAGE_CASE(adapters_merged_into_a_classifier_keep_their_pooling, struct stage *s)
 {
     char path[700];
