@@ -70,6 +70,24 @@ TEST_CASE(runs_lists_filters_and_sorts)
     answer_expect(home, "runs --json >/dev/full; echo", 0, "");
 }
 
+TEST_CASE(the_help_of_runs_names_every_field)
+{
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], word[80];
+    const char *name;
+    json_t *value;
+    store_fixture_home("c-fields", home, sizeof home);
+    answer_furnish(home, finished, crashed);
+    json_t *list = answer_json(home, "runs --json");
+    struct answer help = answer_of(home, "runs --help");
+    json_object_foreach(json_array_get(list, 0), name, value)
+    {
+        snprintf(word, sizeof word, " %s", name);
+        if (strcmp(name, "run") != 0 && !strstr(help.out, word)) fail_msg("no %s in: %s", name, help.out);
+    }
+    answer_free(&help);
+    json_decref(list);
+}
+
 TEST_CASE(tag_writes_on_runs_and_lists_know_it)
 {
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], words[400];
