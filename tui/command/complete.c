@@ -12,7 +12,7 @@
 #include "core/base/text.h"
 #include "core/model/config.h"
 #include "datasets/recipe.h"
-#include "runs/columns.h"
+#include "runs/field.h"
 #include "runs/order.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
@@ -124,11 +124,26 @@ static void offer_recipes(const struct request *r)
     for (int i = 0; recipes[i].name; i++) offer(r, recipes[i].name, recipes[i].summary);
 }
 
-static void offer_columns(const struct request *r)
+/* Offers the fields of runs for the last of the names with commas between, which "-" may precede in an order;
+ * keys of the configuration, which are many, only after a letter. */
+static void offer_fields(const struct request *r)
 {
-    const struct column_info *columns[COLUMNS_MAX];
-    int count = table_csv_columns(TABLE_RUNS, columns);
-    for (int i = 0; i < count; i++) offer(r, columns[i]->name, "");
+    struct arena arena = {0};
+    struct store *store = NULL;
+    const char *const *names = NULL, *comma = strrchr(r->word, ',');
+    size_t count = 0, done = comma ? (size_t)(comma + 1 - r->word) : 0;
+    char prefix[1024];
+    done += r->word[done] == '-';
+    struct request name = {r->out, 0, prefix, r->word + done};
+    name.prefix_length =
+        snprintf(prefix, sizeof prefix, "%.*s%.*s", r->prefix_length, r->prefix, (int)done, r->word);
+    if (name.prefix_length >= (int)sizeof prefix) return;
+    if (!store_open(NULL, STORE_UNTOUCHED, &store, NULL))
+        field_names_read(store, &arena, &names, &count, NULL);
+    for (size_t i = 0; names && i < count; i++)
+        if (*name.word || !strchr(names[i], '.')) offer(&name, names[i], "");
+    store_close(store);
+    arena_release(&arena);
 }
 
 /* Candidates that are always the same. */
@@ -151,8 +166,8 @@ static const struct source {
     {"ADAPTERS", {offer_runs}, FOLDERS},
     {"VERB", {offer_verbs}, ""},
     {"RECIPE", {offer_recipes}, ""},
-    {"KEY", {offer_columns}, ""},
-    {"FIELDS", {offer_columns}, ""},
+    {"KEY", {offer_fields}, ""},
+    {"FIELDS", {offer_fields}, ""},
     {"CONFIG.ini", {NULL}, FILES},
     {"CONFIG.ini|show", {NULL}, FILES SHOW},
     {"SWEEP", {offer_sweeps}, ""},

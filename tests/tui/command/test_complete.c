@@ -82,7 +82,6 @@ TEST_CASE(words_are_offered_by_what_they_stand_for)
     assert_string_equal(CANDIDATES("model", "import", ""), ":folders");
     assert_string_equal(CANDIDATES("tokenizer", "encode", "b"), "bytes :files");
     assert_string_equal(CANDIDATES("tokenizer", "encode", "bytes", ""), ":files");
-    assert_string_equal(CANDIDATES("runs", "--sort", "best_s"), "best_step");
 }
 
 /* The names, sizes and times of all files of the store but SQLite's shared memory, which readers of a live
@@ -112,6 +111,11 @@ STAGE_CASE(runs_are_offered_by_name_and_by_id, struct stage *s)
     id[strcspn(id, "\n")] = '\0';
     assert_non_null(strstr(CANDIDATES("show", "2"), id));
     assert_string_equal(CANDIDATES("show", id), id);
+    assert_string_equal(CANDIDATES("runs", "--sort", "best_s"), "best_step");
+    assert_string_equal(CANDIDATES("runs", "--sort", "best,-ag"), "best,-age");
+    assert_string_equal(CANDIDATES("runs", "--columns=name,train.learn"),
+                        "--columns=name,train.learning_rate");
+    assert_string_equal(CANDIDATES("runs", "--columns", "name,los"), "name,loss");
     const char *after = list_files(s);
     assert_string_equal(before, after);
     char *model = kept_format("%s/models/qwen", s->home);
