@@ -172,7 +172,7 @@ static const struct {
 } commands[] = {
     {"/help", "this list", run_help},
     {"/clear", "forgets the conversation, but for the system message", run_clear},
-    {"/system", "TEXT: begins anew with another system message; without TEXT with none", run_system},
+    {"/system", "TEXT: begins anew with another system message; no TEXT: with none", run_system},
     {"/retry", "another answer to the last question", run_retry},
     {"/stats", "tokens and speed of the last answer", run_stats},
     {"/quit", "ends the program, as Ctrl-D does", run_quit},
@@ -183,9 +183,10 @@ static enum status run_help(struct chat *c, const char *argument, struct err *er
     (void)c, (void)argument, (void)err;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(stderr, "  %-8s %s\n", commands[i].name, commands[i].help);
-    fputs("  Ctrl-C   ends an answer; at the prompt it clears the line, twice it ends the program\n"
-          "Up and Down bring back earlier messages. A pasted text of several lines is one message.\n"
-          "A message that begins with / needs a blank before it.\n",
+    fputs("  Ctrl-C   ends an answer; at the prompt it clears the line, and twice in a row\n"
+          "           it ends the program\n"
+          "Up and Down bring back earlier messages. A pasted text of several lines is one\n"
+          "message. A message that begins with / needs a blank before it.\n",
           stderr);
     return STATUS_OK;
 }
@@ -287,7 +288,7 @@ static enum status run(const void *options, const struct words *words, struct er
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (!status) status = open_chat(&chat, folder, allocator, err);
     if (!status && chat.terminal)
-        output_say("chatting in a context of %d tokens; /help lists the commands, Ctrl-D leaves",
+        output_say("a context of %d tokens; /help lists the commands, Ctrl-D leaves",
                    chat.voice.generator.most);
     if (!status && !chat.voice.special.eos_count)
         output_say("the model names no token that ends an answer, so an answer ends at --max-tokens, or with "

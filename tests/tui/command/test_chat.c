@@ -272,6 +272,23 @@ static void press(struct pty *pty, const char *letters, const char *keys)
     pty_send(pty, keys);
 }
 
+static void the_help_fits_a_terminal_of_80_columns(void **state)
+{
+    struct stage *s = *state;
+    const char *const words[] = {"chat", open_poet(s, "100000"), "--context=65536", NULL};
+    struct pty *pty = pty_open(&(struct pty_options){.rows = 24, .columns = 80, .arguments = words});
+    pty_wait_text(pty, "/help lists the commands, Ctrl-D leaves");
+    pty_send(pty, "/help\r");
+    pty_wait_text(pty, "needs a blank before it.");
+    int row = 0, wide = 0;
+    while (row < 24 && !strstr(pty_row(pty, row), "this list")) row++;
+    for (; row < 24; row++) wide += strlen(pty_row(pty, row)) >= 80;
+    assert_int_equal(wide, 0); /* no line was broken at the edge */
+    pty_send(pty, "\004");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
 static void a_line_is_edited_and_earlier_ones_come_back(void **state)
 {
     struct stage *s = *state;
@@ -331,6 +348,7 @@ int main(void)
         STAGE_TEST(a_conversation_that_no_longer_fits_loses_its_oldest_messages),
         STAGE_TEST(what_cannot_be_a_conversation_is_one_sentence),
         STAGE_TEST(ctrl_c_ends_the_answer_and_not_the_program),
+        STAGE_TEST(the_help_fits_a_terminal_of_80_columns),
         STAGE_TEST(a_line_is_edited_and_earlier_ones_come_back),
         STAGE_TEST(a_long_pasted_text_is_one_whole_message),
     };
