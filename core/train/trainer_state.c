@@ -85,11 +85,22 @@ void trainer_begin_stopping(struct trainer *t)
 
 /* ---- a checkpoint ---- */
 
+/* Fails if the corpus is not the saved one; the message begins with the keys that name it. */
+static enum status check_corpus(const struct trainer *t, const struct train_state *saved, struct err *err)
+{
+    const struct config *c = t->setup.config;
+    struct err why = {0};
+    enum status status = corpus_mark_check(&saved->corpus, &t->state.corpus, &why);
+    if (!status) return STATUS_OK;
+    return err_set(err, status, "data.train = %.120s%s%.120s: %s", CLEAN_LINE(c->data.train),
+                   *c->data.val ? ", data.val = " : "", CLEAN_LINE(c->data.val), why.text);
+}
+
 /* After a checkpoint's numbers are loaded: applies the configuration, finds the place in the corpus. */
 static enum status take_position(struct trainer *t, const struct train_state *saved, struct err *err)
 {
     int64_t questions = t->state.questions;
-    enum status status = corpus_mark_check(&saved->corpus, &t->state.corpus, err);
+    enum status status = check_corpus(t, saved, err);
     if (status) return status;
     trainer_begin_stopping(t); /* after a rollback nothing of what followed counts */
     struct early_stopping wanted = t->state.stopping;

@@ -301,8 +301,10 @@ STAGE_CASE(a_run_whose_corpus_has_changed_is_not_resumed, struct stage *s)
     text[5000]++; /* as many tokens as before */
     stage_write(s->corpus, text, strlen(text));
     struct process *p = process_run(2, "resume", "run", "--train.total_steps=60", NULL);
-    process_expect_sentence(p, "the corpus has changed: the same number of tokens, but different ones "
-                               "(restore it, or train a new run)");
+    process_expect_sentence(p,
+                            kept_format("data.train = %s: the corpus has changed: the same number of tokens, "
+                                        "but different ones (restore it, or train a new run)",
+                                        s->corpus));
     text[5000]--;
     stage_write(s->corpus, text, strlen(text));
     process_run(0, "resume", "run", "--train.total_steps=60", "--progress=none", NULL);
