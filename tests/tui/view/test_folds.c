@@ -30,7 +30,7 @@ TEST_CASE(runs_of_other_seeds_are_one_row_of_means)
     headless_expect(workbench, 80, 40, 80, "30 runs, 0 training");
     headless_expect_row(workbench, 80, 40, "base ×3", " 3.000 "); /* the mean of 1, 2 and 6 */
     headless_expect_not(workbench, 80, 40, "base-s");
-    headless_type(workbench, "/base\r"); /* of those that a filter leaves */
+    headless_type(workbench, "/base\r");                          /* of those that a filter leaves */
     headless_expect(workbench, 80, 24, 80, "base ×3", "3 match"); /* runs, not rows */
     headless_type(workbench, "\033/loss<3\r");
     headless_expect_row(workbench, 80, 24, "base ×2", " 1.500 ");
