@@ -140,6 +140,7 @@ static enum status check_stack(struct err *err)
 int main(int argc, char **argv)
 {
     standard_streams_reserve();
+    signals_reset();
     prctl(PR_SET_NAME, program_invocation_short_name); /* started from /proc/self/exe it is called "exe" */
     if (argc > 1 && strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
     second_start(argv);

@@ -18,6 +18,14 @@ void standard_streams_reserve(void)
     if (fd >= 0) close(fd);
 }
 
+void signals_reset(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGCHLD, SIG_DFL);
+}
+
 /* ---- the second start ---- */
 
 /* Idle OpenMP threads spin between operations and slow down other processes that need the cores: two runs on

@@ -8,6 +8,10 @@
  * writing fails. Call before any file is opened. */
 void standard_streams_reserve(void);
 
+/* Blocks no signal, and lets children be waited for: a process may inherit both the other way from what has
+ * started it. Then no request to stop would arrive, and no child would be seen to end. */
+void signals_reset(void);
+
 /* Restarts the program once to set environment variables that libraries read before main or that preload a
  * library. Variables that the user has set stay. Returns if none is missing or the restart fails. Call it
  * before any thread is made: it also gives this one all processors that OpenMP may use. */

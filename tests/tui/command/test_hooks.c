@@ -125,6 +125,27 @@ TEST_CASE(a_command_that_hangs_is_ended_with_all_that_it_started)
     assert_true(shell > 1 && kill(shell, 0) != 0); /* and no zombie of the trainer, which has ended */
 }
 
+/* What starts a trainer may have blocked signals, and may ignore SIGCHLD: both are inherited. */
+TEST_CASE(what_a_trainer_inherits_of_signals_hides_no_request_and_no_end)
+{
+    struct hooked h;
+    sigset_t blocked, before;
+    open_hooked(&h, "hook-signals", "exit 3");
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    struct process *process = process_open(&(struct process_options){
+        .prelude = "trap '' CHLD;",
+        .arguments = (const char *const[]){"train", h.stage.config, "--name=hooked", h.command,
+                                           "--train.total_steps=1000000", "--progress=json", NULL}});
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    process_wait_lines(process, 3);
+    process_signal(process, SIGTERM);
+    process_expect(0, process);
+    expect_events(&h, (const char *const[]){"end", NULL}, "stopped");
+    assert_non_null(strstr(read_log(&h), "hooks.on_event, end: the command failed with exit status 3"));
+}
+
 /* Waits until the file holds `count` lines. */
 static void wait_lines(const char *path, size_t count)
 {
