@@ -17,6 +17,7 @@ enum { AHEAD = 2, SLOTS = AHEAD + 1 };
 
 struct slot {
     int32_t *inputs, *targets, *positions; /* (B,T) */
+    int64_t strange_id;                    /* -1: none */
 };
 
 struct prefetch {
@@ -27,7 +28,9 @@ struct prefetch {
     bool async;
     int32_t *memory; /* of all slots */
     struct slot slots[SLOTS];
-    double waited; /* seconds, by the consumer */
+    int32_t inputs_below, targets_below; /* prefetch_expect_ids; 0: any */
+    int64_t strange_id;                  /* of the batches that were taken */
+    double waited;                       /* seconds, by the consumer */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -40,9 +43,22 @@ struct prefetch {
     bool started, stop;  /* no batch is expected before the first take */
 };
 
-static void fill(const struct prefetch *p, uint64_t cursor, int b, struct slot slot)
+static void replace_strange(struct slot *slot, int32_t *ids, size_t count, int32_t below, int32_t by)
 {
-    p->source.fill(p->source.context, cursor, b, slot.inputs, slot.targets, slot.positions);
+    for (size_t i = 0; below && i < count; i++) {
+        if ((ids[i] >= 0 && ids[i] < below) || ids[i] == by) continue;
+        slot->strange_id = (uint32_t)ids[i];
+        ids[i] = by;
+    }
+}
+
+static void fill(const struct prefetch *p, uint64_t cursor, int b, struct slot *slot)
+{
+    size_t count = (size_t)b * (size_t)p->source.T;
+    p->source.fill(p->source.context, cursor, b, slot->inputs, slot->targets, slot->positions);
+    slot->strange_id = -1;
+    replace_strange(slot, slot->inputs, count, p->inputs_below, 0);
+    replace_strange(slot, slot->targets, count, p->targets_below, LABEL_IGNORED);
 }
 
 /* The cursor of the batch that is `ahead` after that in slots[head]. */
@@ -64,7 +80,7 @@ static void *run(void *context)
         if (p->stop) break;
         uint64_t generation = p->generation, cursor = cursor_of(p, p->ready),
                  after = cursor_of(p, p->ready + 1);
-        struct slot slot = p->slots[(p->head + p->ready) % SLOTS];
+        struct slot *slot = &p->slots[(p->head + p->ready) % SLOTS];
         pthread_mutex_unlock(&p->lock);
 
         if (announced != cursor) p->source.announce(p->source.context, cursor, p->B);
@@ -109,9 +125,10 @@ enum status prefetch_open(struct batch_source source, int B, bool async, struct 
     p->B = B;
     p->batches = 1;
     p->rows = (uint64_t)B;
+    p->strange_id = -1;
     for (size_t i = 0; i < (size_t)slots; i++) {
         int32_t *at = p->memory + each * i * elements;
-        p->slots[i] = (struct slot){at, at + elements, source.packed ? at + 2 * elements : NULL};
+        p->slots[i] = (struct slot){at, at + elements, source.packed ? at + 2 * elements : NULL, -1};
     }
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->ready_changed, NULL);
@@ -128,6 +145,19 @@ void prefetch_expect_steps(struct prefetch *p, int batches, uint64_t rows)
     p->batches = batches;
     p->rows = rows;
     pthread_mutex_unlock(&p->lock);
+}
+
+void prefetch_expect_ids(struct prefetch *p, int32_t inputs, int32_t targets)
+{
+    pthread_mutex_lock(&p->lock);
+    p->inputs_below = inputs;
+    p->targets_below = targets;
+    pthread_mutex_unlock(&p->lock);
+}
+
+int64_t prefetch_strange_id(const struct prefetch *p)
+{
+    return p->strange_id;
 }
 
 void prefetch_close(struct prefetch *p)
@@ -148,7 +178,7 @@ void prefetch_close(struct prefetch *p)
 }
 
 /* The slot with the batch at `cursor`; frees the slot taken before. */
-static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
+static const struct slot *take_ahead(struct prefetch *p, uint64_t cursor)
 {
     pthread_mutex_lock(&p->lock);
     if (!p->started || p->next != cursor) {
@@ -164,7 +194,7 @@ static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
         while (!p->ready) pthread_cond_wait(&p->ready_changed, &p->lock);
         p->waited += clock_monotonic() - start;
     }
-    struct slot slot = p->slots[p->head];
+    const struct slot *slot = &p->slots[p->head];
     p->head = (p->head + 1) % SLOTS;
     p->ready--;
     p->next = cursor_of(p, 1);
@@ -177,15 +207,16 @@ static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
 struct prefetched prefetch_take(struct prefetch *p, uint64_t cursor, int b)
 {
     assert(b > 0 && b <= p->B);
-    struct slot slot = p->slots[0];
+    const struct slot *slot = &p->slots[0];
     if (p->async) {
         slot = take_ahead(p, cursor);
     } else {
         double start = clock_monotonic();
-        fill(p, cursor, b, slot);
+        fill(p, cursor, b, &p->slots[0]);
         p->waited += clock_monotonic() - start;
     }
-    return (struct prefetched){slot.inputs, slot.targets, slot.positions};
+    if (slot->strange_id >= 0) p->strange_id = slot->strange_id;
+    return (struct prefetched){slot->inputs, slot->targets, slot->positions};
 }
 
 double prefetch_waited(const struct prefetch *p)

@@ -27,6 +27,13 @@ void prefetch_close(struct prefetch *prefetch); /* ends the thread; NULL is harm
  * was prepared for another order is dropped. */
 void prefetch_expect_steps(struct prefetch *prefetch, int batches, uint64_t rows);
 
+/* Call before the first take. Of inputs, ids from `inputs` on become 0, and of targets, those from `targets`
+ * on LABEL_IGNORED: the model has no rows for them. A file of tokens has them if it was changed after it was
+ * opened and measured. */
+void prefetch_expect_ids(struct prefetch *prefetch, int32_t inputs, int32_t targets);
+/* The newest such id of the batches taken so far; -1: there was none. */
+int64_t prefetch_strange_id(const struct prefetch *prefetch);
+
 /* (b,T) int32 each, borrowed until the next take. */
 struct prefetched {
     const int32_t *inputs, *targets, *positions; /* positions NULL: the source is not packed */

@@ -1,6 +1,8 @@
 /* See task.h. The common part of all tasks. */
 #include "core/train/task.h"
 
+#include <inttypes.h>
+
 enum status task_check_tokenizer(const struct config *c, const struct corpus *corpus, struct err *err)
 {
     int V = c->model.sizes.vocab_size;
@@ -22,11 +24,29 @@ enum status task_start_batches(struct task_data *data, struct network *network, 
 {
     bool async = data->config->train.async;
     const struct plan_input *in = &network->plan->input;
-    enum status status = STATUS_OK;
-    for (int part = 0; !status && part < 2; part++)
-        if (data->sources[part].rows)
-            status = prefetch_open(data->sources[part], in->B, async, &data->prefetch[part], err);
-    return status;
+    int V = in->model->config.vocab_size, classes = in->model->config.num_labels;
+    for (int part = 0; part < 2; part++) {
+        if (!data->sources[part].rows) continue;
+        enum status status = prefetch_open(data->sources[part], in->B, async, &data->prefetch[part], err);
+        if (status) return status;
+        prefetch_expect_ids(data->prefetch[part], V, classes ? classes : V);
+    }
+    return STATUS_OK;
+}
+
+enum status task_check_batches(const struct task_data *data, struct err *err)
+{
+    for (int part = 0; part < 2; part++) {
+        int64_t id = data->prefetch[part] ? prefetch_strange_id(data->prefetch[part]) : -1;
+        bool apart = part == TASK_VALIDATION && *data->config->data.val;
+        if (id >= 0)
+            return err_set(err, STATUS_CORRUPT,
+                           "%s: has the token %" PRId64
+                           " now, which the model does not know: a file was changed while it was trained on "
+                           "(restore it, then resume the run)",
+                           apart ? "data.val" : "data.train", id);
+    }
+    return STATUS_OK;
 }
 
 void task_expect_steps(struct task_data *data, int batches, uint64_t rows)

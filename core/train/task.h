@@ -67,6 +67,10 @@ void task_expect_steps(struct task_data *data, int batches, uint64_t rows);
  * with positions if the plan is packed, else without. Expected in order; any other cursor has to wait. */
 struct batch_view task_batch(struct task_data *data, enum task_part part, uint64_t cursor, int count);
 
+/* STATUS_CORRUPT: a batch that was taken had ids that the model does not know, so what was computed of it
+ * must not be kept. */
+enum status task_check_batches(const struct task_data *data, struct err *err);
+
 /* Seconds that training has waited for batches so far. */
 double task_waited(const struct task_data *data);
 

@@ -31,7 +31,8 @@ void trainer_event(struct trainer *t, const char *level, const char *format, ...
 
 enum status trainer_device_status(struct trainer *t, struct err *err)
 {
-    return t->setup.backend->stream_wait(t->network.stream, err);
+    enum status status = t->setup.backend->stream_wait(t->network.stream, err);
+    return status ? status : task_check_batches(t->data, err);
 }
 
 void trainer_tolerate(struct trainer *t, const char *level, const struct err *problem)

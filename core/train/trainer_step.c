@@ -434,6 +434,7 @@ static enum status advance(struct trainer *t, struct err *err)
         return trainer_settle(t, 0, err);
     }
     status = be->stream_check(t->network.stream, err);
+    if (!status) status = task_check_batches(t->data, err);
     if (status) {
         trainer_settle(t, 0, NULL); /* the previous one may have happened */
         return status;

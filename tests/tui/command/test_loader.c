@@ -1,5 +1,8 @@
 /* Training from several files, as a user does: llm.c's shards by a pattern, validation data of its own,
  * batches cut ahead; the same losses however it is done, and the same after a resume from anywhere. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
@@ -130,6 +133,42 @@ STAGE_CASE(an_id_beyond_the_vocabulary_names_its_shard, struct stage *s)
     p = process_run(1, "train", s->config, word, NULL);
     process_expect_sentence(p, "shards/b.bin: token 7 has the id 512, but the vocabulary has 256");
     assert_int_equal(stage_count_runs(), 0);
+}
+
+static void change_ids(const struct stage *s, uint16_t id)
+{
+    char *path = stage_path(s, "shards/c.bin");
+    int fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    for (off_t at = 1024; at < 1024 + 2 * 4000; at += 2)
+        assert_int_equal(pwrite(fd, &id, sizeof id, at), sizeof id);
+    close(fd);
+}
+
+static void expect_no_strange_token(const struct stage *s, const char *name, const char *word,
+                                    const char *key)
+{
+    char *data = kept_format("--data.train=%s/shards", s->folder);
+    write_shards(s);
+    struct process *p = process_start("train", s->config, data, "--name", name, "--train.total_steps=1000000",
+                                      "--checkpoint.every=1", "--progress=json", word, NULL);
+    process_wait_lines(p, 20);
+    change_ids(s, 60000);
+    process_expect(1, p);
+    char *sentence = kept_format("%s: has the token 60000 now, which the model does not know", key);
+    if (!strstr(process_stderr(p), sentence)) fail_msg("%s", process_stderr(p));
+    stage_expect(s, "select count(*) from steps where loss is null or nan", "0");
+    process_close(p);
+    write_shards(s);
+    char *total =
+        kept_format("--train.total_steps=%d", atoi(stage_query(s, "select max(steps) from runs")) + 5);
+    process_run(0, "resume", name, total, "--progress=none", NULL);
+}
+
+STAGE_CASE(a_file_of_tokens_that_is_changed_while_it_is_trained_on_ends_the_run, struct stage *s)
+{
+    expect_no_strange_token(s, "ahead", "--train.async=true", "data.train");
+    expect_no_strange_token(s, "instep", "--train.async=false", "data.train");
 }
 
 TEST_MAIN()
