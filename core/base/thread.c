@@ -8,8 +8,10 @@
 
 int thread_start(pthread_t *out, void *(*run)(void *argument), void *argument)
 {
+    static const int faults[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV}; /* kill where they are blocked */
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
     int code = pthread_sigmask(SIG_SETMASK, &all, &before);
     if (code) return code;
     code = pthread_create(out, NULL, run, argument);

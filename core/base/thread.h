@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* pthread_create with all signals blocked in the new thread, so that signals reach the threads that handle
- * them. Returns 0, or the error number. */
+/* pthread_create with all signals blocked in the new thread but those of its own faults, so that signals
+ * reach the threads that handle them. Returns 0, or the error number. */
 int thread_start(pthread_t *out, void *(*run)(void *argument), void *argument);
 
 /* Calls `work` for ranges that make up 0 … count, each in a thread of its own and none shorter than `least`,

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +55,59 @@ void second_start(char **argv)
     self[n] = '\0';
     bool sleep_set = let_idle_threads_sleep(), counter_set = count_allocations(argv);
     if (sleep_set || counter_set) execv(self, argv);
+}
+
+/* ---- files that are cut while they are mapped ---- */
+
+/* Returns whether this line of /proc/self/maps, "FROM-TO rw-p OFFSET DEVICE INODE   /path", is of a file that
+ * is mapped at `address`; *path is then its name. */
+static bool is_mapped_at(char *line, uintptr_t address, const char **path)
+{
+    char *end;
+    uintptr_t from = (uintptr_t)strtoull(line, &end, 16);
+    if (*end != '-' || address < from || address >= (uintptr_t)strtoull(end + 1, NULL, 16)) return false;
+    *path = strchr(line, '/');
+    return *path != NULL;
+}
+
+static void say_raw(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) { /* there is nobody to tell */
+    }
+}
+
+/* A read of a mapped file that was cut since, or whose disk fails, comes as this signal. Only calls that may
+ * be made in a signal handler. */
+static void report_lost_page(int number, siginfo_t *info, void *context)
+{
+    char line[4400], c;
+    const char *path;
+    size_t n = 0;
+    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    (void)number, (void)context;
+    while (maps >= 0 && read(maps, &c, 1) == 1) {
+        if (c != '\n') {
+            if (n < sizeof line - 1) line[n++] = c;
+            continue;
+        }
+        line[n] = '\0';
+        n = 0;
+        if (!is_mapped_at(line, (uintptr_t)info->si_addr, &path)) continue;
+        say_raw("anneal: ");
+        say_raw(path);
+        say_raw(
+            ": was cut or cannot be read any more while it was in use (check the file and its disk; once it "
+            "is whole again, resume the run)\n");
+        _exit(EXIT_FAILURE);
+    }
+    signal(SIGBUS, SIG_DFL); /* no file: a fault of ours or of the memory, which comes again on return */
+}
+
+void lost_pages_report(void)
+{
+    struct sigaction action = {.sa_sigaction = report_lost_page, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
 }
 
 /* ---- interrupts ---- */

@@ -17,6 +17,10 @@ void signals_reset(void);
  * before any thread is made: it also gives this one all processors that OpenMP may use. */
 void second_start(char **argv);
 
+/* From now on a mapped file that is cut while it is in use, or that its disk no longer gives, ends the
+ * process with a sentence that names the file and status 1, and not with SIGBUS. */
+void lost_pages_report(void);
+
 /* Catches Ctrl-C and SIGTERM from now on: the first one asks the work to stop where it can, the second ends
  * the process at once. A signal handler can reach no other state than this flag, so there is one per
  * process. */

@@ -282,6 +282,7 @@ void ranks_follow(struct ranks *ranks)
     struct err err = {0};
     interrupt_catch();
     interrupt_catch_preemption();
+    lost_pages_report();
     signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

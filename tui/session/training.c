@@ -39,6 +39,7 @@ static enum status open_session(struct training_session *s, const struct trainin
         .log = {.fd = -1}};
     interrupt_catch();
     interrupt_catch_preemption();
+    lost_pages_report();
     signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
     signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is an error with a sentence, like a full disk */

@@ -171,4 +171,21 @@ STAGE_CASE(a_file_of_tokens_that_is_changed_while_it_is_trained_on_ends_the_run,
     expect_no_strange_token(s, "instep", "--train.async=false", "data.train");
 }
 
+STAGE_CASE(a_file_of_tokens_that_is_cut_while_it_is_trained_on_is_named, struct stage *s)
+{
+    char *data = kept_format("--data.train=%s/shards", s->folder), *path = stage_path(s, "shards/c.bin");
+    write_shards(s);
+    struct process *p = process_start("train", s->config, data, "--name=cut", "--train.total_steps=1000000",
+                                      "--checkpoint.every=1", "--progress=json", NULL);
+    process_wait_lines(p, 20);
+    assert_int_equal(truncate(path, 1024), 0);
+    process_expect(1, p);
+    process_expect_sentence(p, "shards/c.bin: was cut or cannot be read any more while it was in use");
+    assert_string_equal(stage_status(), "crashed");
+    write_shards(s);
+    char *total =
+        kept_format("--train.total_steps=%d", atoi(stage_query(s, "select max(steps) from runs")) + 5);
+    process_run(0, "resume", "cut", total, "--progress=none", NULL);
+}
+
 TEST_MAIN()
