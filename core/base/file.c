@@ -21,7 +21,7 @@
 
 /* On a shared file system a process of another host may write to a temporary file, whose number says nothing
  * here. It writes more often than this. */
-enum { STALE_SECONDS = 3600 };
+enum { STALE_SECONDS = 3600, FEW_INODES = 16 };
 
 static enum status io_error(struct err *err, const char *path, const char *what)
 {
@@ -299,6 +299,7 @@ double file_free_bytes(const char *path)
         failed = statvfs(folder, &disk);
     }
     if (failed || disk.f_blocks == 0) return NAN;
+    if (disk.f_files > 0 && disk.f_favail < FEW_INODES) return 0; /* f_files 0: there is no such limit */
     return (double)disk.f_bavail * (double)disk.f_frsize;
 }
 

@@ -353,38 +353,51 @@ STAGE_CASE(a_disk_without_room_for_one_checkpoint_refuses_a_run, struct stage *s
     process_expect_sentence(p, "the disk has no room for a checkpoint: it takes ");
 }
 
-/* Trains on a disk that fills while the run is paused, but for room for its records, and does what `then`
- * says. */
-static struct process *train_until_the_disk_is_full(const struct stage *s, const char *then)
+/* Room for all but the records is taken, or every inode. */
+#define FILL_ROOM   "head -c 1m /dev/zero > \"$1/rest\"; head -c 40m /dev/zero > \"$1/fill\"; rm \"$1/rest\""
+#define FILL_INODES "mkdir \"$1/fill\"; i=0; while touch \"$1/fill/$i\" 2> /dev/null; do i=$((i + 1)); done"
+
+/* Trains on a disk that `fill` fills while the run is paused, and does what `then` says. */
+static struct process *train_until_the_disk_is_full(const struct stage *s, const char *size, const char *fill,
+                                                    const char *then)
 {
     return run_on_small_disk(
-        s, "24m",
+        s, size,
         kept_format(
             "\"$0\" train \"$2\" --name big --model.hidden_dim=256 --train.total_steps=100 --eval.every=0 "
             "--sample.every=0 --checkpoint.every=0 --progress=none & until \"$0\" order big pause --wait > "
             "/dev/null; do "
             "sleep 0.1; done\n"
-            "head -c 1m /dev/zero > \"$1/rest\"; head -c 40m /dev/zero > \"$1/fill\"; rm \"$1/rest\"\n"
+            "%s\n"
             "\"$0\" order big continue --wait > /dev/null\n"
             "until \"$0\" show big | grep -q 'the disk is full'; do sleep 0.1; done\n"
             "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n%s\n"
             "wait $!; echo \"train $?\"; grep 'after step 100' \"$1\"/runs/*big/log.txt >&2\n"
             "ls \"$1\"/runs/*big/checkpoints\n"
             "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n",
-            then));
+            fill, then));
 }
+
+#define WAITED "\"status\": \"paused\"\ntrain 0\nstep-100\n\"status\": \"finished\"\n"
 
 STAGE_CASE(the_last_weights_wait_for_room_on_a_full_disk, struct stage *s)
 {
-    struct process *p = train_until_the_disk_is_full(s, "rm \"$1/fill\"");
+    struct process *p = train_until_the_disk_is_full(s, "24m", FILL_ROOM, "rm \"$1/fill\"");
     process_expect(0, p);
-    assert_string_equal(process_stdout(p),
-                        "\"status\": \"paused\"\ntrain 0\nstep-100\n\"status\": \"finished\"\n");
+    assert_string_equal(process_stdout(p), WAITED);
+}
+
+STAGE_CASE(the_last_weights_wait_for_inodes_too, struct stage *s)
+{
+    struct process *p = train_until_the_disk_is_full(s, "24m,nr_inodes=99", FILL_INODES, "rm -r \"$1/fill\"");
+    process_expect(0, p);
+    assert_string_equal(process_stdout(p), WAITED);
 }
 
 STAGE_CASE(a_run_that_waits_for_room_can_be_stopped, struct stage *s)
 {
-    struct process *p = train_until_the_disk_is_full(s, "\"$0\" order big stop > /dev/null");
+    struct process *p =
+        train_until_the_disk_is_full(s, "24m", FILL_ROOM, "\"$0\" order big stop > /dev/null");
     process_expect(0, p);
     assert_string_equal(process_stdout(p), "\"status\": \"paused\"\ntrain 1\n\"status\": \"failed\"\n");
     assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step "));
