@@ -112,7 +112,7 @@ bool run_is_alive(struct store *store, const char *id)
 {
     char path[PATH_MAX];
     if (run_path(store, id, "lock", path, NULL)) return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return false;
     bool alive = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     close(fd);
@@ -126,7 +126,7 @@ bool run_may_train(struct store *store, const char *id)
     if (run_is_alive(store, id)) return true;
     if (run_path(store, id, "lock", path, NULL)) return false;
     mount_of(path, &mount);
-    int fd = mount.locks ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = mount.locks ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return false;
     if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%*d %64[A-Za-z0-9._-]", holder);
     close(fd);

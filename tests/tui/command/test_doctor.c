@@ -423,4 +423,13 @@ STAGE_CASE(ctrl_c_ends_it_at_once, struct stage *s)
     process_expect_within(5, 130, p);
 }
 
+STAGE_CASE(a_lock_that_is_a_pipe_holds_nobody_up, struct stage *s)
+{
+    process_run(0, "train", s->config, "--name=base", "--progress=none", "--train.total_steps=2", NULL);
+    char *lock = kept_format("%s/runs/%s/lock", s->home, stage_query(s, "select id from runs"));
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(mkfifo(lock, 0600), 0);
+    process_run(0, "doctor", NULL);
+}
+
 TEST_MAIN()
