@@ -2,6 +2,7 @@
  * other file ends the process. */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdalign.h>
@@ -11,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 #include "tui/command/command.h"
@@ -23,7 +25,7 @@
 #define COMMIT ""
 #endif
 
-enum { RECORD_MAX = 1024, COMMANDS_MAX = 64, STACK_KIB = 256 };
+enum { RECORD_MAX = 1024, COMMANDS_MAX = 64, STACK_KIB = 256, FILES_FREE = 16 };
 
 /* Reports an error; a usage error names the command, and its help if the message has no remedy. */
 static int fail(const struct command *command, const struct err *err)
@@ -137,6 +139,20 @@ static enum status check_stack(struct err *err)
         (long long)(stack.rlim_cur / 1024));
 }
 
+/* With fewer, what could not be opened would be reported as something else, by doctor as lost. */
+static enum status check_files(struct err *err)
+{
+    struct rlimit files;
+    int first = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* the lowest that is free */
+    if (first >= 0) close(first);
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) return STATUS_OK;
+    if (first >= 0 && files.rlim_cur >= (rlim_t)first + FILES_FREE) return STATUS_OK;
+    return err_set(err, STATUS_FAILED,
+                   "%lld files may be open, which is too little beside those that already are (`ulimit -n "
+                   "1024` allows what is usual)",
+                   (long long)files.rlim_cur);
+}
+
 int main(int argc, char **argv)
 {
     standard_streams_reserve();
@@ -145,7 +161,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
     second_start(argv);
     struct err err = {0};
-    if (check_stack(&err)) return fail(&command_anneal, &err);
+    if (check_stack(&err) || check_files(&err)) return fail(&command_anneal, &err);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
     if (argc == 1) return run(&command_watch, argc, argv);
     if (strcmp(argv[1], "--version") != 0 && strcmp(argv[1], "version") != 0)

@@ -447,6 +447,16 @@ STAGE_CASE(too_small_a_stack_is_an_error_not_a_death, struct stage *s)
     assert_int_equal(stage_count_runs(), 0);
 }
 
+STAGE_CASE(too_few_files_are_an_error_and_no_other_one, struct stage *s)
+{
+    static const char *const preludes[] = {"ulimit -n 12;", "ulimit -n 20; exec 3<&0 4<&0 5<&0 6<&0 7<&0;"};
+    for (int i = 0; i < 2; i++) {
+        struct process *p = process_open(&(struct process_options){
+            .prelude = preludes[i], .arguments = (const char *const[]){"doctor", NULL}});
+        process_expect_sentence(process_expect(1, p), "files may be open, which is too little");
+    }
+}
+
 /* ---- commands, terminals and outputs ---- */
 
 STAGE_CASE(the_workbench_without_a_terminal_says_what_prints_the_same, struct stage *s)
