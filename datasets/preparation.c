@@ -546,6 +546,7 @@ enum status corpus_cache_remove(const char *path, struct err *err)
     enum status status = file_format_path(going, sizeof going, err, "%s.tmp-%ld", path, (long)getpid());
     if (status) return status;
     if (rename(path, going) == 0) return file_remove_tree(going, err);
+    if (errno == EXDEV) return file_remove_tree(path, err); /* as file_remove_whole */
     if (errno == ENOENT) return STATUS_OK;
     return err_set(err, STATUS_IO, "%.200s: cannot be removed: %s", path, strerror(errno));
 }

@@ -251,7 +251,10 @@ enum status file_remove_whole(const char *path, struct err *err)
     if (n > m && strcmp(path + n - m, FILE_GOING) == 0) return file_remove_tree(path, err);
     enum status status = file_format_path(going, sizeof going, err, "%s" FILE_GOING, path);
     if (!status) status = file_remove_tree(going, err); /* left from an earlier time */
-    if (!status && rename(path, going) != 0) status = io_error(err, path, "remove");
+    if (!status && rename(path, going) != 0) {
+        if (errno == EXDEV) return file_remove_tree(path, err);
+        status = io_error(err, path, "remove");
+    }
     return status ? status : file_remove_tree(going, err);
 }
 

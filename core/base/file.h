@@ -63,7 +63,8 @@ enum status file_make_folders(const char *path, struct err *err);
 enum status file_remove_tree(const char *path, struct err *err);
 
 /* Renames a file or folder to "NAME.deleted", then removes it: whoever is killed here leaves nothing by the
- * name that is incomplete. STATUS_NOT_FOUND: there is none. A name that ends so already is removed as it is.
+ * name that is incomplete, but where the folder cannot be renamed: EXDEV, in a lower layer of an overlay, as
+ * of a container's image. STATUS_NOT_FOUND: there is none. A name that ends so already is removed as it is.
  */
 #define FILE_GOING ".deleted"
 enum status file_remove_whole(const char *path, struct err *err);

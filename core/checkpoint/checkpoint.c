@@ -292,13 +292,27 @@ int64_t checkpoint_passed_over(const char *parent, const char *found)
     return verify(join_step(path, parent, newest), false, NULL, NULL) ? newest : -1;
 }
 
+/* For a folder that cannot be renamed: see file_remove_whole. */
+static bool move_files(const char *from, const char *to)
+{
+    bool moved = mkdir(to, 0777) == 0;
+    DIR *entries = opendir(from);
+    int there = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (struct dirent *entry; moved && entries && (entry = readdir(entries));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            moved = renameat(dirfd(entries), entry->d_name, there, entry->d_name) == 0;
+    if (entries) closedir(entries);
+    if (there >= 0) close(there);
+    return moved && rmdir(from) == 0;
+}
+
 static bool set_aside(const char *folder, const char *ending)
 {
     char aside[CHECKPOINT_PATH + 16];
     snprintf(aside, sizeof aside, "%s%s", folder, ending);
     if (!file_exists(folder)) return false;
     file_remove_tree(aside, NULL); /* left from an earlier time */
-    return rename(folder, aside) == 0;
+    return rename(folder, aside) == 0 || (errno == EXDEV && move_files(folder, aside));
 }
 
 bool checkpoint_set_aside(const char *folder)

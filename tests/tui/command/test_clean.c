@@ -384,4 +384,28 @@ STAGE_CASE(the_list_of_runs_shows_what_each_holds, struct stage *s)
     assert_int_equal(json_array_size(list), 0);
 }
 
+/* As in a container whose image holds the home: folders of a lower layer cannot be renamed. */
+STAGE_CASE(folders_of_the_lower_layer_of_an_overlay_are_set_aside_and_removed, struct stage *s)
+{
+    static const char script[] =
+        "mkdir \"$2\" && mount -t tmpfs none \"$2\" && cd \"$2\" && mkdir up work home && mount -t overlay "
+        "-o "
+        "\"userxattr,lowerdir=$1,upperdir=$2/up,workdir=$2/work\" none home || exit 77\n"
+        "export ANNEAL_HOME=\"$2/home\"\n"
+        "\"$0\" doctor --repair > /dev/null; echo \"doctor $?\"; ls home/runs/*/checkpoints\n"
+        "\"$0\" clean --yes > /dev/null; echo \"clean $?\"; ls home/runs/*/checkpoints; ls home/data\n";
+    damage(train(s, "base"), 40);
+    struct process *p = process_open(&(struct process_options){
+        .program = "unshare",
+        .arguments = (const char *const[]){"-rm", "/bin/sh", "-c", script, getenv("ANNEAL_BINARY"), s->home,
+                                           kept_format("%s/over", s->folder), NULL}});
+    int code = process_wait_exit(p);
+    if (code) {
+        print_message("SKIP: no overlay can be mounted here: %s", process_stderr(p));
+        skip();
+    }
+    assert_string_equal(process_stdout(p), "doctor 0\nstep-10\nstep-20\nstep-30\nstep-40.damaged\n"
+                                           "clean 0\nstep-20\nstep-30\n");
+}
+
 TEST_MAIN()
