@@ -10,6 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "runs/database.h"
 #include "tests/cmocka.h"
 
 void store_fixture_home(const char *name, char *buf, size_t size)
@@ -138,6 +139,35 @@ void store_fixture_unlock(sqlite3 *db)
 {
     assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
+}
+
+void store_fixture_everything(const char *name, char *home, size_t size)
+{
+    store_fixture_home(name, home, size);
+    store_close(store_fixture_open(home));
+    char *sql = store_fixture_slurp("tests/fixtures/store.sql", NULL);
+    store_fixture_sql(home, sql);
+    free(sql);
+}
+
+/* Of temporary tables only reading and filling counts: that one cannot be dropped does no harm. */
+static int refuse(void *opaque, int action, const char *table, const char *column, const char *database,
+                  const char *trigger)
+{
+    struct store_refusal *refusal = opaque;
+    (void)column, (void)trigger;
+    bool drops = database && strcmp(database, "temp") == 0 &&
+                 (action == SQLITE_DELETE || strcmp(table, "sqlite_temp_master") == 0);
+    bool counts = action == SQLITE_SELECT || action == SQLITE_INSERT || action == SQLITE_UPDATE ||
+                  action == SQLITE_DELETE;
+    if (!counts || drops || refusal->left-- != 0) return SQLITE_OK;
+    refusal->refused = true;
+    return SQLITE_DENY;
+}
+
+void store_fixture_refuse(struct store *store, struct store_refusal *refusal)
+{
+    sqlite3_set_authorizer(store->db, refusal ? refuse : NULL, refusal);
 }
 
 pid_t store_fixture_fork(int (*body)(void *), void *argument)

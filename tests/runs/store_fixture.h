@@ -35,9 +35,19 @@ double store_fixture_number(const char *home, const char *sql);
 char *store_fixture_text(const char *home, const char *sql);
 /* Runs SQL text on the database below `home`. */
 void store_fixture_sql(const char *home, const char *sql);
+/* A new home named after `name` with the store of tests/fixtures/store.sql. */
+void store_fixture_everything(const char *name, char *home, size_t size);
 /* Begins to write in that database, which locks it, until the unlocking, which undoes nothing but that. */
 struct sqlite3 *store_fixture_lock(const char *home);
 void store_fixture_unlock(struct sqlite3 *db);
+
+/* Refuses the statement before which `left` others are compiled: it fails as it would in a damaged database.
+ * All that were compiled before are compiled anew. NULL: none is refused any more. */
+struct store_refusal {
+    int left;
+    bool refused;
+};
+void store_fixture_refuse(struct store *store, struct store_refusal *refusal);
 
 /* Runs `body` in a child; returns its process id. The child's exit status is what body returns. */
 pid_t store_fixture_fork(int (*body)(void *), void *argument);
