@@ -26,15 +26,14 @@ enum status import_lock(struct store *store, int *fd, struct err *err)
 enum status import_remove_incomplete(struct import_turns *turns, const char *message)
 {
     sqlite3_stmt *select;
-    char id[RUN_ID_MAX] = "", last[RUN_ID_MAX];
+    char id[RUN_ID_MAX] = "";
     bool row = true;
     enum status status = STATUS_OK;
     while (!status && row) {
-        memcpy(last, id, sizeof last);
         status = store_query(turns->store, &select, turns->err,
                              "select id from runs where status = 'created' and message = ?1 and id > ?2"
                              " order by id limit 1",
-                             "ss", message, last);
+                             "ss", message, id);
         if (!status) status = store_step(turns->store, select, &row, turns->err);
         if (status || !row) break;
         store_column_text(select, 0, id, sizeof id);

@@ -153,7 +153,11 @@ TEST_CASE(an_import_that_was_killed_is_marked_and_replaced)
     assert_int_equal(info.status, RUN_CRASHED);
     assert_non_null(strstr(info.message, "incomplete: imported from "));
     assert_true(store_fixture_number(home, "select count(*) from steps") < ROWS);
+    store_fixture_sql(home,
+                      "insert into runs(id, name, status, created_at, message)" /* it cannot be removed */
+                      " select '.../...', name, status, created_at, message from runs");
     assert_int_equal(import_it(home), 0);
+    store_fixture_sql(home, "delete from runs where id = '.../...'");
     assert_int_equal(run_get(store, ID, &info, &err), STATUS_OK);
     assert_int_equal(info.status, RUN_FINISHED);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 1);
