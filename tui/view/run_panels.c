@@ -334,7 +334,7 @@ static void draw_config(struct grid *grid, struct rect *area, const char *config
 {
     size_t n = 0;
     int left = 0;
-    if (!begin_list(grid, area, "configuration", NULL, config != NULL, area->h)) return;
+    if (!begin_list(grid, area, "configuration", NULL, config && *config, area->h)) return;
     for (const char *line = config; (line = config_line(line, &n)); line += n) left++;
     for (const char *line = config; (line = config_line(line, &n)); line += n, left--) {
         if (area->h == 1 && left > 1) {

@@ -260,6 +260,12 @@ TEST(every_cell_of_a_large_matrix_is_shown)
                  kind);
         headless_expect(workbench, 160, 60, 160, row);
     }
+    store_fixture_sql(home,
+                      "update confusion set count = case label when 'kind-10' then 12345 else 123456 end"
+                      " where label = predicted"); /* cells of six columns */
+    workbench_tick(workbench, workbench->now + 1);
+    headless_expect(workbench, 120, 60, 120, "kind-10 10 0.5000 0.5000 0.5000 12345 11 12",
+                    "kind-11 11 0.5000 0.5000 0.5000 10 123k 12");
 }
 
 TEST(an_answer_begins_on_a_line_of_its_own)
@@ -453,6 +459,22 @@ TEST(the_side_panel_lists_what_was_recorded)
     headless_expect(workbench, 200, 60, 200, "key_0 = 1");
     headless_expect_not(workbench, 200, 60, "key_89 = 1");
     headless_expect(workbench, 200, 60, 200, "more lines: i lists all");
+}
+
+TEST(the_side_panel_has_no_title_above_nothing)
+{
+    static const char *const lists[] = {"evaluations step, loss", "checkpoints ──", "orders ──", "events ──",
+                                        "configuration ──"};
+    store_fixture_sql(home,
+                      "insert into orders(run_id, issued_at, verb, issuer) select id, 1e9, 'pause', 'cli'"
+                      " from runs");
+    open_run("ended");
+    for (int i = 0; i < 5; i++) headless_expect(workbench, 200, 90, 200, lists[i]);
+    store_fixture_sql(home, "delete from evals; delete from checkpoints; delete from orders;"
+                            " delete from events; update runs set config = '', best_step = null");
+    open_run("ended");
+    headless_expect(workbench, 200, 90, 200, " run ──");
+    for (int i = 0; i < 5; i++) headless_expect_not(workbench, 200, 90, lists[i]);
 }
 
 TEST(the_header_names_what_the_newest_step_recorded)
