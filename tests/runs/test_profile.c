@@ -78,6 +78,7 @@ TEST_CASE(what_the_trainer_recorded_comes_back_in_the_order_of_a_step)
     assert_true(fabs(profile_rate(profile.rows[7].bytes, profile.rows[7].time_us) - 0.28) < 1e-12);
     assert_true(fabs(profile_rate(profile.rows[7].flops, profile.rows[7].time_us) - 0.12) < 1e-12);
     assert_true(profile_rate(profile.rows[8].flops, profile.rows[8].time_us) == 0);
+    assert_true(isnan(profile_rate(1, 0)));
     profile_release(&profile);
 }
 
