@@ -92,6 +92,26 @@ TEST_CASE(a_new_run_begins_with_the_configuration_of_another)
                                      " ('model.hidden_dim', '16'), ('data.tokenizer', 'bytes'))") == 4);
 }
 
+/* "base" has 384 tokens. A newer run of its size, which was slower, is not its kin. */
+TEST_CASE(a_form_foresees_its_time_from_the_speed_of_the_run_it_begins_with)
+{
+    store_fixture_sql(trained_home,
+                      "update runs set tokens_per_sec = 3.2 where name = 'base';"
+                      "insert into runs(id, name, status, created_at, device, precision, parameters, steps,"
+                      " tokens_per_sec) select 'z', 'newer', status, created_at + 1, device, precision,"
+                      " parameters, steps, 1 from runs where name = 'base'");
+    struct pty *pty = open_checkpoints(40, 120);
+    pty_send(pty, "jf"); /* the last 4 of 12 steps */
+    pty_wait_text(pty, "about 40s at the speed of base");
+    pty_send(pty, "\033qb");
+    pty_wait_text(pty, "about 2m 00s at the speed of base");
+    set(pty, "model.hidden_dim", "32");
+    pty_wait_no_text(pty, "about 2m 00s");
+    pty_wait_text(pty, " at the speed of base");
+    pty_close(pty);
+    store_fixture_sql(trained_home, "delete from runs where id = 'z'");
+}
+
 TEST_CASE(what_does_not_fit_is_said_while_it_is_typed)
 {
     struct pty *pty = trained_base_watch(40, 120);

@@ -178,6 +178,11 @@ TEST_CASE(the_learning_rate_takes_a_factor)
         headless_expect(workbench, 80, 24, 80, "is no factor: a number from 0 to 1000");
         headless_press(workbench, K_ESCAPE, 1);
     }
+    for (int i = 0; i < 2; i++) { /* the least and the greatest */
+        headless_type(workbench, i ? ":lr 1000\r" : ":lr 0\r");
+        headless_expect(workbench, 80, 24, 80, i ? "learning rate by 1000;" : "learning rate by 0;");
+    }
+    store_fixture_sql(quiet->home, "delete from orders where argument != 0.3");
     headless_type(workbench, ">n<");
     headless_expect(workbench, 80, 24, 80, "Halve the learning rate of mortal from its next step on?");
     headless_type(workbench, "q"); /* a no */

@@ -131,9 +131,15 @@ TEST_CASE(any_axis_has_its_own_ticks)
                                          "loss by active time, seconds ", "loss by relative step "};
     static const char *const ticks[] = {"0 50 100 150 200 250 300", "0.2M 0.4M 0.6M 0.8M 1.0M 1.2M",
                                         "20 40 60 80", NULL, "0 50 100 150 200 250 300"};
+    static const char *const cursors[] = {"compare 4 runs @0 ", "compare 4 runs @4096 ",
+                                          "compare 4 runs @0.3310 seconds ", "compare 4 runs @0.3",
+                                          "compare 4 runs @0 "};
     for (int axis = 0; axis < 5; axis++) {
         headless_expect(workbench, 80, 24, 80, titles[axis]);
         if (ticks[axis]) assert_string_equal(axis_of(workbench, 80, 24, 4), ticks[axis]);
+        headless_type(workbench, "l"); /* the cursor begins at the left */
+        headless_expect(workbench, 80, 24, 80, cursors[axis]);
+        workbench_key(workbench, K_END);
         headless_type(workbench, "x");
     }
     headless_expect(workbench, 80, 24, 80, titles[0]);

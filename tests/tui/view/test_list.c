@@ -277,6 +277,16 @@ TEST_CASE(a_run_is_deleted_only_after_yes)
     headless_type(workbench, "D");
     headless_expect(workbench, 80, 24, 80, "Delete run-02 with its history and checkpoints?");
     headless_type(workbench, "n");
+    for (int failure = 0; failure < 2; failure++) { /* a message takes the place of the question */
+        headless_type(workbench, "D");
+        headless_expect(workbench, 80, 24, 80, "Delete run-02");
+        if (failure)
+            workbench_did(workbench, err_set(&workbench->err, STATUS_IO, "it was long ago"));
+        else
+            workbench_say(workbench, "it was long ago");
+        headless_type(workbench, "y");
+        headless_expect(workbench, 80, 24, 80, "31 runs, 1 training");
+    }
     store_fixture_sql(home, "update runs set parent_id = (select id from runs where name = 'run-02'),"
                             " parent_step = 1 where name = 'run-07'");
     headless_press(workbench, 'D', 1);

@@ -57,7 +57,11 @@ TEST_CASE(the_cursor_follows_the_pointer_until_a_click_pins_it)
     report(workbench, K_MOVE, X, Y, 0);
     expect(workbench, "▸loss @");
     expect(workbench, "learning rate @"); /* the cursor is that of all charts */
-    report(workbench, K_MOVE, X, 0, 0);   /* in the header */
+    char left[1024];
+    snprintf(left, sizeof left, "%s", headless_row_with(workbench, W, H, "▸loss @"));
+    report(workbench, K_MOVE, X + 10, Y, 0);
+    assert_string_not_equal(headless_row_with(workbench, W, H, "▸loss @"), left);
+    report(workbench, K_MOVE, X, 0, 0); /* in the header */
     headless_expect_not(workbench, W, H, "loss @");
     report(workbench, K_CLICK, 90, Y, 0); /* in the next chart */
     expect(workbench, "▸learning rate @");
@@ -67,6 +71,22 @@ TEST_CASE(the_cursor_follows_the_pointer_until_a_click_pins_it)
     snprintf(pinned, sizeof pinned, "%s", headless_row_with(workbench, W, H, "learning rate @"));
     report(workbench, K_MOVE, X, Y, 0);
     assert_string_equal(headless_row_with(workbench, W, H, "learning rate @"), pinned);
+}
+
+TEST_CASE(a_message_stays_while_the_pointer_only_moves)
+{
+    char home[1024];
+    fill_five_hundred("message", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    expect(workbench, "▸loss");
+    static const uint32_t others[] = {K_CLICK, K_WHEEL};
+    for (int i = 0; i < 2; i++) {
+        workbench_say(workbench, "nothing to do");
+        report(workbench, K_MOVE, X, Y, 0);
+        expect(workbench, "nothing to do");
+        report(workbench, others[i], X, Y, -1);
+        headless_expect_not(workbench, W, H, "nothing to do");
+    }
 }
 
 TEST_CASE(the_wheel_zooms_at_the_pointer_and_dragging_pans)

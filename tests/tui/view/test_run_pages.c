@@ -116,7 +116,8 @@ TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
     char home[1024];
     fill_five_hundred("configured", home, sizeof home);
     store_fixture_sql(home, "update runs set config = '[model]' || char(10) || 'preset = tiny' || char(10) ||"
-                            " '[train]' || char(10) || 'optimizer = lion' || char(10) || 'batch_size = 7'");
+                            " '[train]' || char(10) || 'optimizer = lion' || char(10) || 'batch_size = 7' ||"
+                            " char(10) || '[data]' || char(10) || 'val = other.txt'");
     struct workbench *workbench = headless_open(home, "ended");
     headless_type(workbench, "i");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -127,6 +128,8 @@ TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
                     "model.from - model.zero_outputs false model.vocab_size"); /* then the others */
     headless_expect(workbench, 80, 24, 80, "keys differ from their defaults");
     headless_expect_not(workbench, 200, 60, "train.beta2 0.99 default"); /* the optimizer's own */
+    headless_expect_row(workbench, 80, 24, "data.val ", "other.txt");
+    assert_null(strstr(headless_row_with(workbench, 80, 24, "data.val "), "default")); /* which is empty */
     headless_type(workbench, "/BATCH_");
     headless_expect(workbench, 80, 24, 80, "train.batch_size 7 default 16 ");
     headless_expect_not(workbench, 80, 24, "train.optimizer");

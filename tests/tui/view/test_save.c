@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
@@ -39,7 +40,9 @@ TEST_CASE(the_focused_chart_is_saved_as_picture_or_points)
     headless_expect(workbench, 200, 24, 200, "wrote ");
     char *points = read_file(path);
     assert_memory_equal(points, "curve,first_step,last_step,mean,min,max,last,smoothed\r\ntrain,0,0,", 63);
-    snprintf(row, sizeof row, "\r\ntrain,%d,%d,", 480, 480);
+    char loss[32]; /* of one step: mean, least, greatest and last, not smoothed */
+    text_format_double(fill_loss(480), loss, sizeof loss);
+    snprintf(row, sizeof row, "\r\ntrain,480,480,%s,%s,%s,%s,\r\n", loss, loss, loss, loss);
     assert_non_null(strstr(points, row));
     assert_non_null(strstr(points, "\r\nval,"));
     free(points);

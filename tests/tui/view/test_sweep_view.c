@@ -63,6 +63,8 @@ TEST_CASE(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first)
     store_fixture_sql(home, "delete from tags where tag = 'sweep:lr'");
     workbench_tick(workbench, workbench->now + 3);
     headless_expect(workbench, 80, 24, 80, "no run has its tag any more");
+    headless_press(workbench, K_ENTER, 1); /* there is none to open */
+    headless_expect(workbench, 80, 24, 80, "no run has its tag any more");
     headless_type(workbench, "q");
     headless_type(workbench, "W");
     headless_expect(workbench, 80, 24, 80, "run run-01 belongs to no sweep");

@@ -233,6 +233,10 @@ TEST_CASE(a_resume_asks_with_steps_as_the_view_writes_them)
     headless_expect(workbench, 80, 24, 80, "20 / 2,000 steps");
     headless_type(workbench, "r");
     headless_expect(workbench, 80, 24, 80, "It ended after 20 of 2,000 steps.");
+    store_fixture_sql(quiet->home, "update runs set total_steps = 0"); /* not done: nobody knows how many */
+    workbench_tick(workbench, quiet->now + 1);
+    headless_type(workbench, "nr");
+    headless_expect(workbench, 80, 24, 80, "Resume mortal from its newest checkpoint?");
 }
 
 TEST_CASE(a_greeting_stays_until_a_key_or_for_a_minute)
