@@ -333,6 +333,9 @@ TEST_CASE(llmc_logs_come_in_with_their_resumes)
 /* Twice this is one byte more than an id may have. */
 #define FORTY_EIGHT "123456789 123456789 123456789 123456789 12345678"
 
+#define LONG_LINE   FORTY_EIGHT FORTY_EIGHT FORTY_EIGHT FORTY_EIGHT FORTY_EIGHT /* 240 bytes */
+#define LONGER_LINE LONG_LINE LONG_LINE FORTY_EIGHT
+
 TEST_CASE(damage_is_named_by_file_and_line_and_leaves_nothing)
 {
     static const struct {
@@ -374,6 +377,8 @@ TEST_CASE(damage_is_named_by_file_and_line_and_leaves_nothing)
          "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,"
          "verdict\n" ORIGIN ",1,0,1,1,0,0,1,0,3,maybe\n",
          "early.csv:2: verdict: \"maybe\" is not one of improved"},
+        {"params.csv", "run,name,value\n" ORIGIN ",a name,1\n",
+         "params.csv:2: name: \"a name\" is not a key of a configuration"},
         {"orders.csv", "run,issued_at,verb,argument,issuer,applied_step,result\n" ORIGIN ",1,dance,,,,\n",
          "orders.csv:2: verb: \"dance\" is not one of pause, continue, stop, checkpoint, eval, sample, "
          "lr-factor, trace"},
@@ -394,6 +399,7 @@ TEST_CASE(damage_is_named_by_file_and_line_and_leaves_nothing)
         {"main.log", "s:0 xyz:1\n", "main.log:1: \"xyz\" is not known"},
         {"main.log", "s:0 trl:1 tel:2\n", "main.log:1: \"tel\" is not expected here"},
         {"main.log", "s:0 trl\n", "main.log:1: trl: is not a number: \"\""},
+        {"main.log", "s:0 trl:1\n" LONGER_LINE "\n", "main.log:2: is longer than a line of such a log"},
     };
     char home[PATH_MAX];
     struct err err;

@@ -358,10 +358,17 @@ TEST_CASE(what_is_no_other_store_is_refused)
     assert_int_equal(file_write_atomic(path, "no database", 11, &s.err), STATUS_OK);
     assert_int_not_equal(import_with(&s, NULL, CHECKPOINTS_LINK), STATUS_OK);
     assert_non_null(strstr(s.err.text, path));
-    memcpy(s.there, there, sizeof there); /* an id that leads out of the folder */
-    store_fixture_sql(there, "update runs set id = '../../up'; update steps set run_id = '../../up'");
-    assert_int_equal(import_with(&s, NULL, CHECKPOINTS_LINK), STATUS_CORRUPT);
-    assert_true(store_fixture_number(s.here, "select count(*) from runs") == 0);
+    memcpy(s.there, there, sizeof there); /* an id that leads out of the folder, and one that is the folder */
+    static const char *const ids[] = {"../../up", ""};
+    for (int i = 0; i < 2; i++) {
+        char sql[120];
+        snprintf(sql, sizeof sql, "update runs set id = '%s'; update steps set run_id = '%s'", ids[i],
+                 ids[i]);
+        store_fixture_sql(there, sql);
+        assert_int_equal(import_with(&s, NULL, CHECKPOINTS_LINK), STATUS_CORRUPT);
+        assert_non_null(strstr(s.err.text, "its id cannot be the name of a folder"));
+        assert_true(store_fixture_number(s.here, "select count(*) from runs") == 0);
+    }
     close_stores(&s);
 }
 

@@ -157,6 +157,12 @@ TEST_CASE(devices_have_their_own_memory)
     assert_int_equal(ledger_reserve(ledger, &room, "a", 900 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &second, "b", 900 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &unknown, "c", (int64_t)1 << 50, &id, &err), STATUS_OK);
+    struct reservation *rows;
+    size_t count;
+    assert_int_equal(ledger_list(ledger, second.device, &rows, &count, &err), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(rows[0].used, 0); /* what this process takes of the host's is no part of it */
+    free(rows);
     ledger_close(ledger);
 }
 

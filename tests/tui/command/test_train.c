@@ -82,12 +82,16 @@ STAGE_CASE(progress_json_stays_json_with_a_prompt_that_is_not_utf8, struct stage
 
 STAGE_CASE(progress_plain_reports_the_story_on_standard_error, struct stage *s)
 {
-    struct process *p = process_run(0, "train", s->config, "--name", "story", NULL); /* auto: no terminal */
+    struct process *p =
+        process_run(0, "train", s->config, "--name", "story", /* auto: no terminal */
+                    "--eval.early_stopping_patience=9", "--eval.early_stopping_min_delta=100", NULL);
     const char *output = process_stderr(p);
     assert_string_equal(process_stdout(p), "");
     assert_non_null(strstr(output, "-story: 17.0k parameters, "));
     assert_non_null(strstr(output, "anneal watch "));
     assert_non_null(strstr(output, "evaluation at step 10: val loss "));
+    assert_non_null(strstr(output, " (best so far)\n"));
+    assert_non_null(strstr(output, " (best so far, 3 of 9 evaluations without enough improvement)\n"));
     assert_non_null(strstr(output, "sample at step 20: In the beginning"));
     assert_non_null(strstr(output, "checkpoint checkpoints/step-40 ("));
     assert_non_null(strstr(output, "finished after step 40; see: "));
