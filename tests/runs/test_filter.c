@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/annotation.h"
 #include "runs/listing.h"
 #include "store_fixture.h"
@@ -293,6 +294,33 @@ TEST_CASE_WITH(a_key_takes_the_order_to_the_next_column_or_turns_it, NULL, forge
         if (i == 2) strcpy(sort, "loss");
         listing_sort_reverse(sort, sizeof sort);
         assert_string_equal(sort, turns[i]);
+    }
+}
+
+TEST_CASE_WITH(one_more_than_there_is_room_for_is_refused, NULL, forget)
+{
+    make("limits");
+    for (int i = 0; i <= FILTER_FIELDS_MAX; i++) {
+        char sql[100];
+        snprintf(sql, sizeof sql, "insert into params values('a', 'x.k%d', '1')", i);
+        store_fixture_sql(home, sql);
+    }
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    for (int more = 0; more < 2; more++) {
+        char columns[400] = "", sort[100] = "", filter[400] = "";
+        for (int i = 0; i < LISTING_COLUMNS_MAX + more; i++) text_add(columns, sizeof columns, ",", "steps");
+        for (int i = 0; i < LISTING_KEYS_MAX + more; i++) text_add(sort, sizeof sort, ",", "steps");
+        for (int i = 0; i < FILTER_FIELDS_MAX + more; i++) text_add(filter, sizeof filter, " ", "x.k%d=1", i);
+        struct listing_request request = {.columns = columns};
+        assert_int_equal(listing_set(&listing, store, &request, false, &err), STATUS_OK);
+        assert_int_equal(listing.column_count, LISTING_COLUMNS_MAX);
+        assert_int_equal(listing_set(&listing, store, &request, true, &err), more ? STATUS_USAGE : STATUS_OK);
+        if (more) assert_string_equal(err.text, "more than 32 columns");
+        request = (struct listing_request){.sort = sort};
+        assert_int_equal(listing_set(&listing, store, &request, true, &err), more ? STATUS_USAGE : STATUS_OK);
+        if (more) assert_string_equal(err.text, "more than 8 keys to sort by");
+        assert_string_equal(passing(filter), "a");
+        assert_string_equal(listing.filter.problem.why, more ? "the filter names more than 32 fields" : "");
     }
 }
 

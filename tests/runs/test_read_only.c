@@ -152,6 +152,10 @@ TEST_CASE_WITH(an_older_version_is_refused_where_it_cannot_be_migrated, NULL, un
     store_fixture_sql(home, "pragma user_version = 1");
     shut();
     refused(STATUS_FAILED, "was written by an older anneal and must be updated");
+    struct err err = {0};
+    struct store *store = NULL;
+    assert_int_equal(store_open(home, STORE_UNTOUCHED, &store, &err), STATUS_FAILED); /* though it could */
+    assert_non_null(strstr(err.text, " runs` updates it)"));
     assert_true(store_fixture_number(home, "pragma user_version") == 1);
 }
 

@@ -354,6 +354,12 @@ TEST_CASE(checkpoints_of_a_run_that_trains_stay)
     struct workbench *workbench = headless_open(quiet->home, "mortal");
     headless_type(workbench, "CD");
     headless_expect(workbench, 80, 24, 80, "mortal is training: stop it before deleting");
+    headless_type(workbench, "u");
+    headless_expect(workbench, 80, 24, 80, "no checkpoint was deleted");
+    headless_type(workbench, " ");
+    headless_expect(workbench, 80, 24, 80, "Enter on another one prompts it beside step 19");
+    headless_type(workbench, " "); /* not any more */
+    headless_expect_not(workbench, 80, 24, "beside step");
     assert_int_equal(run_delete_checkpoint(quiet->store, run.id, 3, &err), STATUS_BUSY);
     workbench_mouse(workbench, K_CLICK, &(struct pointer){5, 6, 0}); /* the third row */
     headless_type(workbench, "W");

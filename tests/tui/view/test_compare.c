@@ -77,6 +77,25 @@ TEST_CASE(of_too_many_the_first_of_the_list_are_compared)
     headless_type(workbench, "-name\rC");
     headless_expect(workbench, 160, 30, 160, "compare 10 runs, 20 left out", "1✓ run-29", "run-20");
     headless_expect_not(workbench, 160, 30, "run-19");
+    headless_close(workbench);
+}
+
+TEST_CASE(runs_that_are_gone_are_not_compared)
+{
+    static const struct {
+        const char *gone, *words;
+    } cases[] = {{"name <> 'wide'", "compare 1 run "}, {"true", "no run to compare is left"}};
+    for (int i = 0; i < 2; i++) {
+        char home[1024], sql[80];
+        fill_compared("gone", home, sizeof home);
+        struct workbench *workbench = headless_open(home, NULL);
+        headless_type(workbench, "a");
+        snprintf(sql, sizeof sql, "delete from runs where %s", cases[i].gone);
+        store_fixture_sql(home, sql);
+        headless_type(workbench, "C");
+        headless_expect(workbench, 80, 24, 80, cases[i].words);
+        headless_close(workbench);
+    }
 }
 
 TEST_CASE(only_what_differs_is_listed_with_outcomes_and_deltas)
@@ -260,7 +279,7 @@ TEST_CASE(a_live_run_grows_in_the_comparison)
     fill_steps(&run, &live, 10, 900);
     workbench_tick(workbench, run.start + 1);
     assert_string_equal(axis_of(workbench, 80, 24, 5), "0 200 400 600 800");
-    headless_type(workbench, "x+"); /* zoomed, at the newest, by tokens */
+    headless_type(workbench, "x+HL"); /* zoomed, at the newest again, by tokens */
     fill_steps(&run, &live, 900, 1000);
     workbench_tick(workbench, run.start + 2);
     assert_string_equal(axis_of(workbench, 80, 24, 5), "2.5M 3.0M 3.5M 4.0M");

@@ -81,6 +81,9 @@ TEST_CASE(runs_of_a_sweep_are_one_row_with_the_best_of_them)
     workbench_tick(workbench, workbench->now + 2);
     headless_expect_row(workbench, 80, 40, "grid ×3", " 6.000  3.000 ");
     headless_expect(workbench, 80, 40, 80, "base ×2");
+    store_fixture_sql(home, "update runs set best_step = 0, best_val_loss = 1 where id = 'id-00'");
+    workbench_tick(workbench, workbench->now + 2); /* the best is from before the first step */
+    headless_expect_row(workbench, 80, 40, "grid ×3", " 0  1.000 ");
     headless_press(workbench, 'g', 1);
     headless_type(workbench, "\r");
     headless_expect(workbench, 80, 24, 80, "Sweep grid 3 runs, the best first");

@@ -167,6 +167,19 @@ TEST_CASE(columns_order_and_filter_are_remembered)
     assert_non_null(strstr(text, "runs.filter = run-0\n"));
 }
 
+TEST_CASE(there_is_room_for_so_many_columns)
+{
+    char home[1024];
+    fill_thirty("many-columns", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "v");
+    for (int i = 0; i < 100 && !workbench->message[0]; i++) {
+        headless_press(workbench, K_END, 1);
+        headless_type(workbench, " ");
+    }
+    headless_expect(workbench, 80, 24, 80, "there are 32 columns already: hide one first");
+}
+
 TEST_CASE(one_column_always_stays)
 {
     char home[1024];

@@ -376,6 +376,20 @@ TEST(an_evaluation_after_the_last_step_is_drawn)
     grid_release(&grid);
 }
 
+TEST(an_evaluation_before_the_first_step_may_be_the_best)
+{
+    store_fixture_sql(home,
+                      "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 1.5 from runs;"
+                      "update runs set best_val_loss = 1.5, best_step = 0");
+    open_run("ended");
+    headless_expect(workbench, 160, 40, 160, "best 1.500 @0 ",
+                    "▸loss ━ train 2.552 ◆ val 2.854 ★ best 1.500 @0");
+    headless_expect_row(workbench, 200, 60, "        0     1.5", "★");
+    headless_close(workbench);
+    workbench = headless_open(home, NULL);
+    headless_expect(workbench, 200, 24, 200, " 1.500 @0 ");
+}
+
 TEST(an_end_has_its_sentence)
 {
     static const struct {

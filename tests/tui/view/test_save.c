@@ -101,6 +101,10 @@ TEST_CASE(a_comparison_is_saved_as_markdown_and_its_chart_as_picture)
     assert_memory_equal(text, "# 2 runs compared\n", 18);
     assert_non_null(strstr(text, "\n| steps | "));
     free(text);
+    snprintf(path, sizeof path, "%s/both.png", home);
+    save_as(workbench, path);
+    headless_expect(workbench, 200, 24, 200, "must end in .svg (a picture), .csv (the points) or .md (the");
+    workbench_key(workbench, K_ESCAPE);
     snprintf(path, sizeof path, "%s/both.svg", home);
     save_as(workbench, path);
     text = read_file(path);

@@ -333,6 +333,19 @@ TEST_CASE(a_finished_run_is_trained_further_with_a_warning_of_the_learning_rate)
     headless_expect_not(workbench, 80, 24, "learning rate");
 }
 
+TEST_CASE(views_do_not_pile_up_without_end)
+{
+    char home[1024];
+    fill_five_hundred("piled", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    while (workbench->depth < WORKBENCH_DEPTH) workbench_push(workbench, &run_view, "ended");
+    headless_expect_not(workbench, 80, 24, "too many views");
+    workbench_push(workbench, &run_view, "ended");
+    headless_expect(workbench, 80, 24, 80, "too many views lie one on another: Esc leaves this one");
+    headless_press(workbench, K_ESCAPE, 1);
+    assert_int_equal(workbench->depth, WORKBENCH_DEPTH - 1);
+}
+
 TEST_CASE(one_of_a_thing_is_not_many)
 {
     static const char *const one[] = {"train.total_steps=1", "train.batch_size=1", "train.seq_len=1",
