@@ -525,7 +525,7 @@ struct op_shape op_fuzz(uint32_t number, bool small)
 {
     static const int lengths[] = {1, 2, 7, 31, 32, 33, 61, 64, 65, 127, 129, 131};
     static const int widths[] = {1, 3, 8, 16, 31, 64, 96, 127, 128, 129, 260, 513, 1031, 1032};
-    static const int heads[][2] = {{1, 1}, {2, 1}, {4, 2}, {3, 3}, {6, 2}, {4, 4}};
+    static const int heads[][2] = {{1, 1}, {2, 1}, {4, 2}, {3, 3}, {6, 2}, {4, 4}, {7, 1}, {8, 1}, {24, 2}};
     static const int head_widths[] = {2, 5, 16, 17, 32, 64, 80, 128, 130, 256};
     static const int windows[] = {0, 0, 0, 0, 1, 2, 9, 32, 33, 64, 65, 100};
     static const int vocabularies[] = {1, 2, 5, 127, 256, 257, 1020, 1021, 2048};
