@@ -380,8 +380,7 @@ static: $(if $(NVCC),$(PLUGIN))
 PTX_TESTS := ops attention_bf16 attention_cudnn cache far gemm slices steps training
 ptx: $(if $(NVCC),$(PTX) $(PTX_TESTS:%=$(BUILD)/tests/cuda_sim/test_%)) | $(MAIN)
 	@$(if $(NVCC),,echo "make ptx: nvcc is not on PATH (install NVIDIA's CUDA Toolkit)" >&2; exit 2)
-	@ANNEAL_SIM_PTX=$(CURDIR)/$(BUILD)/ptx tests/run.sh $(BUILD) $(PTX_TESTS:%=cuda_sim/test_%$$)
-	@ANNEAL_SIM_PTX=$(CURDIR)/$(BUILD)/ptx ANNEAL_SIM_CAPABILITY=8.0 tests/run.sh $(BUILD) cuda_sim/test_ops$$
+	@tests/cuda_sim/ptx.sh $(BUILD) $(PTX_TESTS:%=cuda_sim/test_%)
 
 # Built by the script that also builds it where there is no make, around the plugin of this Makefile.
 gpu-check: $(if $(NVCC),$(PLUGIN))

@@ -4,9 +4,7 @@
 #include "tests/cuda_sim/compiled.hh"
 
 #include <cuda_bf16.h>
-#include <cxxabi.h>
 #include <fenv.h>
-#include <glob.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -301,30 +299,6 @@ unsigned built_in(const char *name)
 /* What a register holds that was never set. */
 constexpr uint64_t UNSET = 0x7ff4dead7fc0dead;
 
-/* results, parameters: memory of the caller, in the order of the declaration. */
-void run_function(const compiled &c, void *const *results, const void *const *parameters)
-{
-    std::vector<uint64_t> words(c.constants.rbegin(), c.constants.rend());
-    words.resize(words.size() + (size_t)c.registers, UNSET);
-    uint64_t *registers = words.data() + c.constants.size();
-    std::vector<uint64_t> memory((c.param_bytes + c.local_bytes) / 8 + 32);
-    unsigned char *params = (unsigned char *)(((uintptr_t)memory.data() + 127) & ~(uintptr_t)127),
-                  *locals = params + (c.param_bytes + 15) / 16 * 16;
-    frame f = {&c, registers, 0};
-    for (const sim::place_of_kernel &p : c.params) registers[p.address] = (uint64_t)(params + p.offset);
-    for (const sim::place_of_kernel &p : c.locals) registers[p.address] = (uint64_t)(locals + p.offset);
-    for (const auto &[at, name] : c.built_in) registers[at] = built_in(name);
-    for (size_t n = 0; n < c.parameters; n++) {
-        const sim::place_of_kernel &p = c.params[c.results + n];
-        memcpy(params + p.offset, parameters[n], p.bytes);
-    }
-    while (f.next < c.code.size()) {
-        const instruction &i = c.code[f.next++];
-        if (i.condition < 0 || (registers[i.condition] != 0) != i.unless) i.run(f, i);
-    }
-    for (size_t n = 0; n < c.results; n++) memcpy(results[n], params + c.params[n].offset, c.params[n].bytes);
-}
-
 void call(frame &f, const instruction &i)
 {
     enum { MOST = 8 };
@@ -336,7 +310,7 @@ void call(frame &f, const instruction &i)
             results[n] = get<void *>(f, i, n);
         else
             parameters[n - i.count] = get<const void *>(f, i, n);
-    run_function(*i.callee, results, parameters);
+    sim::function_run(*i.callee, results, parameters);
 }
 
 /* ---- all of them ---- */
@@ -499,43 +473,6 @@ const auto &all()
     return out;
 }
 
-/* ---- kernels ---- */
-
-/* "void add_elements<float, 4>(...)": "add_elements<float,4>". */
-std::string plain_name(std::string name)
-{
-    int status;
-    char *readable = abi::__cxa_demangle(name.c_str(), NULL, NULL, &status);
-    if (readable != NULL) name = readable;
-    free(readable);
-    size_t depth = 0, end = 0;
-    for (; end < name.size() && (depth > 0 || name[end] != '('); end++)
-        depth = name[end] == '<' ? depth + 1 : name[end] == '>' ? depth - 1 : depth;
-    name.resize(end);
-    if (name.compare(0, 5, "void ") == 0) name.erase(0, 5);
-    name.erase(std::remove(name.begin(), name.end(), ' '), name.end());
-    return name;
-}
-
-/* Those that a GPU of this compute capability runs. Newer ones have a driver that compiles those for 9.0. */
-const std::map<std::string, const compiled *> *kernels_of(int capability)
-{
-    static std::map<std::string, std::map<std::string, const compiled *>> read;
-    const char *folder = getenv("ANNEAL_SIM_PTX");
-    if (folder == NULL) return NULL;
-    std::string target = capability < 90 ? "compute_80" : capability == 90 ? "compute_90a" : "compute_90";
-    std::map<std::string, const compiled *> *kernels = &read[target];
-    if (!kernels->empty()) return kernels;
-    glob_t files;
-    std::vector<compiled *> found;
-    std::string pattern = std::string(folder) + "/" + target + "/kernels/{,device/}*.ptx";
-    if (glob(pattern.c_str(), GLOB_BRACE, NULL, &files) != 0) sim::fail("%s: there is none", pattern.c_str());
-    for (size_t i = 0; i < files.gl_pathc; i++) sim::compiled_read(files.gl_pathv[i], &found);
-    globfree(&files);
-    for (const compiled *c : found) (*kernels)[plain_name(c->name)] = c;
-    return kernels;
-}
-
 } // namespace
 
 namespace sim {
@@ -547,37 +484,27 @@ bool instruction_named(const std::string &name, instruction_of_kernel *out)
     return found != all().end() || memory_access(name, out);
 }
 
-const compiled *compiled_kernel(const char *name)
+void function_run(const compiled &c, void *const *results, const void *const *parameters)
 {
-    const auto *kernels = kernels_of(capability());
-    if (kernels == NULL) return NULL;
-    const char *begin = strstr(name, "K = ");
-    std::string wanted = begin == NULL ? name : begin + 4;
-    if (!wanted.empty() && wanted.back() == ']') wanted.pop_back();
-    auto found = kernels->find(plain_name(wanted));
-    if (found == kernels->end()) fail("nvcc has compiled no kernel %s", wanted.c_str());
-    return found->second;
-}
-
-void run_compiled(const compiled *kernel, const void *const *arguments)
-{
-    if (kernel->shared_bytes > 0) count_shared(kernel, kernel->shared_bytes);
-    run_function(*kernel, NULL, arguments);
+    std::vector<uint64_t> words(c.constants.rbegin(), c.constants.rend());
+    words.resize(words.size() + (size_t)c.registers, UNSET);
+    uint64_t *registers = words.data() + c.constants.size();
+    std::vector<uint64_t> memory((c.param_bytes + c.local_bytes) / 8 + 32);
+    unsigned char *params = (unsigned char *)(((uintptr_t)memory.data() + 127) & ~(uintptr_t)127),
+                  *locals = params + (c.param_bytes + 15) / 16 * 16;
+    frame f = {&c, registers, 0};
+    for (const place_of_kernel &p : c.params) registers[p.address] = (uint64_t)(params + p.offset);
+    for (const place_of_kernel &p : c.locals) registers[p.address] = (uint64_t)(locals + p.offset);
+    for (const auto &[at, name] : c.built_in) registers[at] = built_in(name);
+    for (size_t n = 0; n < c.parameters; n++) {
+        const place_of_kernel &p = c.params[c.results + n];
+        memcpy(params + p.offset, parameters[n], p.bytes);
+    }
+    while (f.next < c.code.size()) {
+        const instruction_of_kernel &i = c.code[f.next++];
+        if (i.condition < 0 || (registers[i.condition] != 0) != i.unless) i.run(f, i);
+    }
+    for (size_t n = 0; n < c.results; n++) memcpy(results[n], params + c.params[n].offset, c.params[n].bytes);
 }
 
 } // namespace sim
-
-extern "C" void sim_run_ptx(const char *path, void *out, const void *x)
-{
-    std::vector<compiled *> kernels;
-    cudaStream_t stream;
-    sim::compiled_read(path, &kernels);
-    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    sim::launch("of a file", NULL, stream, dim3(1), dim3(64), 0, [=] {
-        const void *const arguments[] = {&out, &x};
-        sim::run_compiled(kernels[0], arguments);
-    });
-    cudaStreamSynchronize(stream);
-    cudaStreamDestroy(stream);
-    for (compiled *c : kernels) delete c;
-}

@@ -66,6 +66,8 @@ struct frame {
 
 /* How to run the instruction of this name; false: unknown. */
 bool instruction_named(const std::string &name, instruction_of_kernel *out);
+/* results, parameters: memory of the caller, in the order of the declaration. */
+void function_run(const compiled &c, void *const *results, const void *const *parameters);
 /* Reads the kernels of a file. */
 void compiled_read(const char *path, std::vector<compiled *> *out);
 
