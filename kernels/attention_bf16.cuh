@@ -203,12 +203,30 @@ __device__ static inline void first_mask(float (&s)[MT][NT][4], int row, int col
         }
 }
 
-/* Writes the thread's row 8·half + 16·m: to[column …] = factor · sum. `to` is the row's element 0. */
-template <int DT>
+/* Writes the thread's row 8·half + 16·m: to[column …] = factor · sum. `to` is the row's element 0. Called by
+ * the four lanes of a row. If EXCHANGES, neighbours exchange pairs, so that what the four write at a time
+ * lies side by side: wider heads have no registers for that. */
+template <int DT, bool EXCHANGES = DT <= 16>
 __device__ static inline void row_store(bf16 *to, const float (&sum)[DT][4], int half, int column,
                                         float factor, const struct attention_bf16_shape &p)
 {
     int lane_column = column + (int)threadIdx.x % 4 * 2;
+    if (EXCHANGES && p.chunks) {
+        int lane = (int)threadIdx.x % 32, odd = lane & 1;
+        static_assert(DT % 2 == 0, "chunks are exchanged two by two");
+#pragma unroll
+        for (int d = 0; d < DT; d += 2) {
+            uint32_t low = bf16_pair(sum[d][2 * half] * factor, sum[d][2 * half + 1] * factor),
+                     high = bf16_pair(sum[d + 1][2 * half] * factor, sum[d + 1][2 * half + 1] * factor),
+                     given = __shfl_xor_sync(0xfu << (lane & 28), odd ? low : high, 1),
+                     word[] = {odd ? given : low, odd ? high : given};
+            element_pack<bf16, 4> four;
+            memcpy(&four, word, sizeof four);
+            int first = column + 8 * (d + odd) + (lane & 2) * 2;
+            if (first < p.HS) piece_store(to + first, four);
+        }
+        return;
+    }
     if (p.pairs) {
 #pragma unroll
         for (int d = 0; d < DT; d++)

@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(THREADS)
             float all = warp_sum<4>(state.total[m][i]);
             if (row >= rows) continue;
             if (c.ranges == 1)
-                row_store<D / 8>(out + c.out(n0 + row, h), state.sum[m], i, 0, 1.0f / all, p);
+                row_store<D / 8, false>(out + c.out(n0 + row, h), state.sum[m], i, 0, 1.0f / all, p);
             else
                 partial_store<D / 8>(partial + c.partial(n0 + row, h, range), state.sum[m], i,
                                      state.top[m][i] * p.scale, all, p.HS);

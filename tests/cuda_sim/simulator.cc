@@ -34,7 +34,7 @@ dim3 blockDim, gridDim;
 
 int sim::running = -1;
 uint32_t sim::block_epoch = 1, sim::launch_begin, sim::block_begin, sim::warp_epoch[THREADS_MAX / WARP],
-    sim::block_serial;
+         sim::block_serial;
 
 namespace {
 
@@ -172,8 +172,9 @@ void wait(state why, const char *file, int line)
               f->line, w->index.x, w->index.y, w->index.z, w->file, w->line);
 }
 
-/* Releases the lanes that wait together with fibers[thread]; false: one of them waits for a condition. */
-bool release_warp(int thread)
+/* Releases the lanes that wait together with fibers[thread]; false: one of them is not there yet. `elsewhere`
+ * becomes the last that waits at another place, and may come after that. */
+bool release_warp(int thread, int *elsewhere)
 {
     fiber *f = &fibers[thread];
     int first = thread / WARP * WARP;
@@ -188,9 +189,11 @@ bool release_warp(int thread)
                       f->mask, l);
         }
         fiber *other = &fibers[first + l];
-        if (other->now != AT_WARP || other->line != f->line || other->mask != f->mask ||
-            other->work != f->work)
-            divergent(thread, first + l);
+        if (other->now == READY) return false;
+        if (other->now != AT_WARP) divergent(thread, first + l);
+        if (other->line == f->line && other->mask == f->mask && other->work == f->work) continue;
+        *elsewhere = first + l;
+        return false;
     }
     if (f->work != NULL) {
         void *operands[WARP];
@@ -217,10 +220,18 @@ void run_warp(int first)
             int thread = first + choose(turn, count, random);
             if (fibers[thread].now == READY) resume(thread);
         }
-        bool released = false;
-        for (int l = 0; l < count; l++)
-            if (fibers[first + l].now == AT_WARP && release_warp(first + l)) released = true;
-        if (!released) return;
+        bool released = false, hope = false;
+        int waiting = -1, elsewhere = -1;
+        for (int l = 0; l < count; l++) {
+            if (fibers[first + l].now == AT_CONDITION) hope = true;
+            if (fibers[first + l].now != AT_WARP) continue;
+            int other = -1;
+            if (release_warp(first + l, &other)) released = true;
+            if (other >= 0) waiting = first + l, elsewhere = other;
+        }
+        if (released) continue;
+        if (elsewhere >= 0 && !hope) divergent(waiting, elsewhere);
+        return;
     }
 }
 
