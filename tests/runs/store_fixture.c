@@ -61,7 +61,7 @@ struct step_record store_fixture_step(int64_t step, int salt)
     return (struct step_record){
         .step = step,
         .epoch = (double)step / 977,
-        .tokens = (step + 1) * 4096,
+        .tokens = (int64_t)(((uint64_t)step + 1) * 4096), /* wraps at the ends of the range */
         .wall_time = 1.7e9 + 0.05 * (double)step,
         .step_ms = 40 + 20 * u,
         .loss = loss,
