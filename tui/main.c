@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdalign.h>
@@ -163,6 +164,8 @@ int main(int argc, char **argv)
     struct err err = {0};
     if (check_stack(&err) || check_files(&err)) return fail(&command_anneal, &err);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
+    /* so do letters: in Turkish, the small I has no dot, and "GIB" would not be "gib" */
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") == 0) setlocale(LC_CTYPE, "C.UTF-8");
     if (argc == 1) return run(&command_watch, argc, argv);
     if (strcmp(argv[1], "--version") != 0 && strcmp(argv[1], "version") != 0)
         return dispatch(&command_anneal, argc, argv);

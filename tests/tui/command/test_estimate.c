@@ -1,5 +1,6 @@
 /* anneal estimate: the printed plan equals the real allocations of training. */
 #include <jansson.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -151,6 +152,16 @@ STAGE_CASE(a_batch_that_is_said_to_fit_is_the_largest, struct stage *s)
     process_expect_sentence(p, "--fit: \"12parsecs\" is not an amount of memory");
     p = process_run(0, "estimate", s->config, "--fit=8MiB", NULL);
     assert_non_null(strstr(process_stdout(p), "\nThis fits: "));
+}
+
+/* Where the small letter of I has no dot. */
+STAGE_CASE(units_are_the_same_in_a_turkish_locale, struct stage *s)
+{
+    if (system(kept_format("localedef -i tr_TR -f UTF-8 %s/tr_TR.UTF-8 2>&-", s->folder)) != 0)
+        skip(); /* the sources of locales are not installed */
+    const char *const environment[] = {kept_format("LOCPATH=%s", s->folder), "LC_ALL=tr_TR.UTF-8", NULL};
+    struct process *p = process_start_in(NULL, environment, "estimate", s->config, "--fit=8MIB", NULL);
+    assert_non_null(strstr(process_stdout(process_expect(0, p)), "\nThis fits: "));
 }
 
 /* "-1" is a bad amount and no option, "abc" one and no file, and the name of a run no configuration. */
