@@ -240,7 +240,10 @@ int64_t *checkpoint_steps(const char *parent, size_t *count)
 
 enum status checkpoint_look(const char *parent, struct err *err)
 {
-    if (faccessat(AT_FDCWD, parent, R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES) return STATUS_OK;
+    if (file_exists(parent) && !file_is_folder(parent))
+        errno = ENOTDIR;
+    else if (faccessat(AT_FDCWD, parent, R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES)
+        return STATUS_OK;
     return err_set(err, STATUS_IO, "%s: cannot read the folder: %s", parent, strerror(errno));
 }
 

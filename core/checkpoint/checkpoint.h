@@ -89,7 +89,7 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
 enum { CHECKPOINT_NEWEST = -1, CHECKPOINT_NEWEST_FULL = -2 };
 
 /* STATUS_IO: this user may not read the folder of checkpoints, or one above it, so whether it has any is not
- * known. */
+ * known; with ENOTDIR: something else has its name. */
 enum status checkpoint_look(const char *parent, struct err *err);
 
 /* The path of the complete, undamaged checkpoint of that step below `parent`, or of the newest.

@@ -2,6 +2,7 @@
 #include "tui/command/doctor.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,7 +214,9 @@ enum status doctor_check_run(struct doctor *d, struct held *held, struct err *er
     d->trains = d->trains || trains;
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
     if (checkpoint_look(checkpoints, &why)) { /* then what is missing there is not known, either */
-        doctor_report_error(d, PROBLEM, run->id, checkpoints, "change its permissions", &why);
+        doctor_report_error(
+            d, PROBLEM, run->id, checkpoints,
+            why.system == ENOTDIR ? "restore the folder from a copy" : "change its permissions", &why);
         return STATUS_OK;
     }
     snprintf(remedy, sizeof remedy, "restore it from a copy, or: %s delete %s", TEXT_PROGRAM, run->id);

@@ -391,6 +391,9 @@ TEST_CASE(a_parent_that_is_a_file_is_an_error)
     saved_open(&rig, &config, 2, 5);
     assert_int_not_equal(saved_write_state(parent, &rig, &train, NULL, &bytes, &err), STATUS_OK);
     assert_non_null(strstr(err.text, "just-a-file"));
+    assert_int_equal(checkpoint_look(parent, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "just-a-file: cannot read the folder: Not a directory"));
+    assert_int_equal(checkpoint_look("nowhere/checkpoints", &err), STATUS_OK);
     rig_close(&rig);
     free(parent);
 }

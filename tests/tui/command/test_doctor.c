@@ -199,6 +199,17 @@ STAGE_CASE(what_may_not_be_read_is_neither_missing_nor_damaged, struct stage *s)
     }
 }
 
+STAGE_CASE(a_file_in_the_place_of_the_checkpoints_is_found, struct stage *s)
+{
+    char *id = train(s, "base"), *path = kept_format("%s/runs/%s/checkpoints", s->home, id);
+    assert_int_equal(rename(path, stage_path(s, "aside")), 0);
+    stage_write(path, "x", 1);
+    expect_line(doctor(s, 1), "problem", path, "Not a directory", "restore the folder from a copy");
+    struct process *p = process_run(1, "generate", "base", NULL);
+    process_expect_sentence(p, "checkpoints: cannot read the folder: Not a directory (");
+    assert_null(strstr(process_stderr(p), "permissions"));
+}
+
 STAGE_CASE(a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not, struct stage *s)
 {
     process_run(0, "train", s->config, "--name=base", "--checkpoint.keep=10", "--progress=none", NULL);
