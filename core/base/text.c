@@ -56,6 +56,12 @@ const char *text_nearest(const char *word, const char *const *names, size_t coun
             nearest = names[i];
         }
     }
+    if (nearest || n < 2) return nearest;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(names[i], word, n) != 0) continue;
+        if (nearest) return NULL; /* several begin so */
+        nearest = names[i];
+    }
     return nearest;
 }
 

@@ -11,7 +11,8 @@
 #include "core/base/arena.h"
 
 /* The entry of `names` (count of them) nearest to `word` by edit distance in any case; NULL: none is near
- * enough to be worth suggesting (more than a third of the letters differ, in short ones more than one). */
+ * enough to be worth suggesting (more than a third of the letters differ, in short ones more than one), and
+ * not just one begins with the two or more letters of `word`. */
 const char *text_nearest(const char *word, const char *const *names, size_t count);
 
 /* Writes "; did you mean \"NEAREST\"?" to buf, the end of a message about an unknown word; "" for NULL.

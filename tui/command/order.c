@@ -73,7 +73,7 @@ static enum status parse_order(const struct words *words, int *verb, double *arg
                        DID_YOU_MEAN(text_nearest(word, verb_words, ORDER_TRACE + 1)), TEXT_PROGRAM);
     if (*verb != ORDER_LR_FACTOR)
         return value ? err_set(err, STATUS_USAGE, "only lr-factor takes a value") : STATUS_OK;
-    if (value && text_parse_double(value, argument) && *argument >= 0 && *argument <= FACTOR_MAX)
+    if (words->count == 3 && text_parse_double(value, argument) && *argument >= 0 && *argument <= FACTOR_MAX)
         return STATUS_OK;
     return err_set(err, STATUS_USAGE, "lr-factor needs one number from 0 to 1000 (1: as configured)");
 }
@@ -111,7 +111,7 @@ static const struct option_spec options[] = {
 };
 
 const struct command command_order = COMMAND(
-    "order", "RUN VERB [VALUE]", 2, 3, options,
+    "order", "RUN VERB [VALUE]", 2, -1 /* parse_order counts, behind an unknown verb none */, options,
     "order a running trainer to pause, continue, stop, checkpoint, ...", run_order, (struct options){0},
     .about = "Gives an order to the trainer of a running run. The trainer carries out orders between steps "
              "and records when it did: `anneal show RUN` lists all orders and their outcomes.\n\n"

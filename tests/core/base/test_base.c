@@ -204,6 +204,10 @@ TEST_CASE(text_suggests_the_nearest_name)
     static const char *const short_names[] = {"ay", "lr"};
     assert_null(text_nearest("xa", short_names, 2)); /* a letter in both is no exchange of neighbours */
     assert_string_equal(text_nearest("l", short_names, 2), "lr");
+    static const char *const verbs[] = {"pause", "sample", "lr-factor", "lr-find"};
+    assert_string_equal(text_nearest("lr-fa", verbs, 4), "lr-factor"); /* half of its letters are missing */
+    assert_string_equal(text_nearest("lr", verbs, 3), "lr-factor");
+    assert_null(text_nearest("lr", verbs, 4)); /* either */
     char longest[66];
     const char *const name = longest;
     memset(longest, 'x', sizeof longest);
