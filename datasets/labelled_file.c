@@ -43,12 +43,24 @@ static enum status bad(struct reader *r, const char *what)
                err_set(r->err, STATUS_CORRUPT, "%s: line %" PRIu64 ": %s", r->path, r->row.line, what);
 }
 
+static bool ends_as_csv(const char *path)
+{
+    return text_ends_with(path, ".csv") || text_ends_with(path, ".tsv");
+}
+
+static bool ends_as_jsonl(const char *path)
+{
+    return text_ends_with(path, ".jsonl") || text_ends_with(path, ".ndjson") || text_ends_with(path, ".json");
+}
+
 static enum status no_column(struct reader *r, int which, const char *names)
 {
     static const char *const remedies[2] = {"set data.text_column, or the option --column",
                                             "set data.label_column, or the option --label-column"};
     const char *remedy =
         strchr(names, ';') ? "columns have commas between, in a .tsv file tabs" : remedies[which];
+    if (r->columns[1] && !ends_as_csv(r->path) && !ends_as_jsonl(r->path)) /* probably an ordinary text */
+        remedy = "a classifier takes labelled data: CSV or JSONL with a column of texts and one of labels";
     return r->status =
                err_set(r->err, STATUS_USAGE, "%.250s: line %" PRIu64 " has no \"%.60s\"; it has %s (%s)",
                        r->path, r->row.line, r->columns[which], *names ? names : "nothing", remedy);
@@ -234,9 +246,8 @@ static enum status read_jsonl(struct reader *r, const char *text, size_t n)
 static bool is_csv(const char *path, const char *text, size_t n)
 {
     size_t blank = blanks(text, n);
-    if (text_ends_with(path, ".csv") || text_ends_with(path, ".tsv")) return true;
-    if (text_ends_with(path, ".jsonl") || text_ends_with(path, ".ndjson") || text_ends_with(path, ".json"))
-        return false;
+    if (ends_as_csv(path)) return true;
+    if (ends_as_jsonl(path)) return false;
     return blank == n || text[blank] != '{';
 }
 

@@ -371,6 +371,8 @@ STAGE_CASE(what_is_wrong_gets_one_sentence, struct stage *s)
                             "\"id\", \"text\", \"label\"");
     process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--label-column=id", NULL),
                             "the data have the label \"0\", which the classifier");
+    process_expect_sentence(process_run(2, "evaluate", "abc", "--data", s->corpus, NULL),
+                            "(a classifier takes labelled data: CSV or JSONL with a column of texts");
 }
 
 STAGE_CASE(empty_texts_of_a_file_are_left_out_and_counted, struct stage *s)
