@@ -363,6 +363,7 @@ enum status store_open(const char *home, enum store_access access, struct store 
     bool there = true;
     if (!status && (access == STORE_READ || access == STORE_CHANGE))
         status = file_look(store->path, &there, err);
+    if (!there && status) err_prefix(err, "cannot look for runs (set ANNEAL_HOME to a folder you may read)");
     if (!status && !there)
         status = open_empty(store, err);
     else if (!status && as_it_is)

@@ -190,6 +190,7 @@ STAGE_CASE(a_home_that_is_a_file_names_the_variable, struct stage *s)
     process_expect_sentence(p, "cannot keep runs (set ANNEAL_HOME to a folder you may write to): ");
     process_expect_sentence(p, "Not a directory");
     process_expect_sentence(process_run(1, "runs", NULL), "anneal.db: cannot look for it: Not a directory");
+    process_expect_sentence(process_run(1, "runs", NULL), "set ANNEAL_HOME to a folder you may read");
     static const char *const nowhere[] = {"ANNEAL_HOME", "XDG_DATA_HOME", "HOME", NULL};
     p = process_open(&(struct process_options){.arguments = (const char *const[]){"train", s->config, NULL},
                                                .environment = nowhere});
