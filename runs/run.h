@@ -75,6 +75,9 @@ struct run_new {
     const char *tags; /* with blanks or commas between; NULL: none */
 };
 
+/* How run_name_clean changes a name: printf's format of RUN_NAME_CLEAN_MAX - 1. */
+#define RUN_NAME_RULE "a name consists of letters, digits, _, . and hyphens, at most %d bytes"
+
 /* Makes a valid run name from `name`, in a buffer of RUN_NAME_CLEAN_MAX bytes: other characters in a row than
  * letters, digits and marks of any script, emoji, _ and . become one hyphen; characters are composed
  * (Unicode's NFC). If nothing is left, it is "run" and the result false. */

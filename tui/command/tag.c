@@ -27,6 +27,15 @@ static enum status print(struct store *store, const char *id, struct err *err)
     return status;
 }
 
+/* Says so where the name that was given has been changed, as training does. */
+static void report_name(const char *name)
+{
+    char clean[RUN_NAME_CLEAN_MAX];
+    run_name_clean(name, clean, sizeof clean);
+    if (strcmp(name, clean) != 0)
+        output_say("the run is called %s: " RUN_NAME_RULE, clean, RUN_NAME_CLEAN_MAX - 1);
+}
+
 static enum status run_tag(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -57,6 +66,7 @@ static enum status run_tag(const void *options, const struct words *words, struc
     for (size_t i = 0; !status && i < count; i++) names[i] = runs[i].id;
     annotation.tag_count = tag_count;
     if (!status) status = runs_annotate(store, names, count, &annotation, err);
+    if (!status && o->name) report_name(o->name);
     for (size_t i = 0; !status && i < count; i++) status = print(store, names[i], err);
     store_close(store);
     arena_release(&arena);

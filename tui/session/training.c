@@ -210,10 +210,8 @@ static void report_name(struct training_session *s)
     char name[RUN_NAME_CLEAN_MAX];
     run_name_clean(s->options->name, name, sizeof name);
     if (s->options->name && strcmp(name, s->options->name) != 0)
-        training_session_event(
-            s, -1, "info",
-            "the run is called %s: a name consists of letters, digits, _, . and hyphens, at most %d bytes",
-            name, RUN_NAME_CLEAN_MAX - 1);
+        training_session_event(s, -1, "info", "the run is called %s: " RUN_NAME_RULE, name,
+                               RUN_NAME_CLEAN_MAX - 1);
 }
 
 static void report_shared_store(struct training_session *s)

@@ -181,4 +181,18 @@ STAGE_CASE(a_refused_change_of_tags_note_or_name_changes_nothing, struct stage *
     stage_expect(s, "select name || ifnull(note, '') || (select count(*) from tags) from runs", "mine0");
 }
 
+STAGE_CASE(a_name_that_is_changed_is_said_so, struct stage *s)
+{
+    char name[71] = "";
+    memset(name, 'n', sizeof name - 1);
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    struct process *p = process_run(0, "tag", "mine", "--name", name, NULL);
+    name[63] = '\0';
+    stage_expect(s, "select name from runs", name);
+    assert_non_null(strstr(process_stderr(p), "n: a name consists of letters, digits, _, . and hyphens, at "
+                                              "most 63 bytes\n"));
+    p = process_run(0, "tag", "latest", "--name=other", NULL);
+    assert_null(strstr(process_stderr(p), "a name consists of"));
+}
+
 TEST_MAIN()
