@@ -318,7 +318,7 @@ enum status inputs_refuse_weights(const struct inputs *inputs, const char *key, 
 
 /* ---- checks of all files ---- */
 
-static bool is_same_file(const char *a, const char *b)
+bool inputs_same_file(const char *a, const char *b)
 {
     struct stat first, second;
     return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
@@ -464,7 +464,7 @@ void inputs_close(struct inputs *inputs)
 enum status inputs_refuse_output(const struct inputs *inputs, const char *path, struct err *err)
 {
     for (size_t i = 0; i < inputs->count; i++)
-        if (is_same_file(inputs->paths[i], path))
+        if (inputs_same_file(inputs->paths[i], path))
             return err_set(err, STATUS_USAGE,
                            "%s: is also an input, %s (give the output another name or folder)", path,
                            inputs->paths[i]);

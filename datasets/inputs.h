@@ -46,6 +46,9 @@ struct inputs {
     size_t source_count;          /* 0: names have no weights */
 };
 
+/* Whether both names are of one file or folder that exists. */
+bool inputs_same_file(const char *a, const char *b);
+
 /* STATUS_USAGE if names have weights: `key` is the key that takes none. */
 enum status inputs_refuse_weights(const struct inputs *inputs, const char *key, struct err *err);
 

@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
+#include "datasets/inputs.h"
 #include "kernels/device/cpu.h"
 #include "kernels/device/cpu_threads.h"
 #include "runs/annotation.h"
@@ -214,6 +215,15 @@ static void report_name(struct training_session *s)
                                RUN_NAME_CLEAN_MAX - 1);
 }
 
+static void report_same_text(struct training_session *s)
+{
+    const char *train = s->config.data.train, *val = s->config.data.val;
+    if (*val && (strcmp(train, val) == 0 || inputs_same_file(train, val)))
+        training_session_event(s, -1, "warning",
+                               "data.val is the text of data.train: the validation loss measures what the "
+                               "model remembers, not what it has learned");
+}
+
 static void report_shared_store(struct training_session *s)
 {
     const char *type = store_shared(s->store);
@@ -264,6 +274,7 @@ static void introduce(struct training_session *s)
     s->watcher->begin(s->watcher->context, s);
     start_hook(s);
     report_name(s);
+    report_same_text(s);
     report_shared_store(s);
     report_processors(s);
     if (!s->corpus.tokenizer)

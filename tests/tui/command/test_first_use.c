@@ -99,6 +99,8 @@ STAGE_CASE(a_run_says_which_text_it_is_validated_on, struct stage *s)
         assert_non_null(strstr(page, i == 2 ? "none (data.val_fraction = 0)" : words));
         struct process *p = process_run(0, "train", s->config, setting, "--train.total_steps=2", NULL);
         assert_non_null(strstr(process_stderr(p), words));
+        const char *remembers = strstr(process_stderr(p), "data.val is the text of data.train: ");
+        assert_int_equal(remembers != NULL, i == 3);
     }
 }
 
