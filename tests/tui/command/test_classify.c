@@ -89,6 +89,14 @@ STAGE_CASE(a_run_gives_texts_the_labels_it_learned, struct stage *s)
          *two = process_output("classify", "abc", "cloud of it", "brick of it", NULL);
     assert_non_null(strstr(two, alone));
     assert_int_equal(*alone, 'b');
+    struct process *p = process_run(0, "classify", "abc", "--csv", path, "--progress=bar", NULL);
+    assert_non_null(strstr(process_stderr(p), "classifying   ")); /* first less than 10 % */
+    assert_non_null(strstr(process_stderr(p), "  0 texts"));
+    assert_non_null(strstr(process_stderr(p), "classifying 100%"));
+    p = process_run(0, "evaluate", "abc", "--data", path, "--progress=bar", NULL);
+    assert_non_null(strstr(process_stderr(p), "judging "));
+    assert_non_null(strstr(process_stderr(p), "  0/90"));
+    assert_non_null(strstr(process_stderr(p), "  90/90"));
     char *table =
         process_output("classify", "abc", "--csv", path, "--progress=none", "--probabilities", NULL);
     static const char head[] = "line,text,label,probability,a,b,c\r\n2,apple of it,a,";
