@@ -19,6 +19,9 @@ namespace {
 using sim::compiled, sim::frame, sim::WARP;
 using instruction = sim::instruction_of_kernel;
 
+/* What a register holds that was never set. */
+constexpr uint64_t UNSET = 0x7ff4dead7fc0dead;
+
 /* ---- operands ---- */
 
 template <typename T> T get(const frame &f, const instruction &i, size_t n)
@@ -295,9 +298,6 @@ unsigned built_in(const char *name)
                                                             : at;
     return of[dot[1] - 'x'];
 }
-
-/* What a register holds that was never set. */
-constexpr uint64_t UNSET = 0x7ff4dead7fc0dead;
 
 void call(frame &f, const instruction &i)
 {
