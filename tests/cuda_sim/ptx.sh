@@ -4,7 +4,7 @@
 set -u
 build=$1
 shift
-export ANNEAL_SIM_PTX=$PWD/$build/ptx ANNEAL_SIM_PTX_RAN=$PWD/$build/ptx/ran LC_ALL=C
+export ANNEAL_SIM_PTX=$PWD/$build/ptx ANNEAL_SIM_PTX_RAN=$PWD/$build/ptx/ran LC_ALL=C TIMEOUT=${TIMEOUT:-3600}
 rm -f "$ANNEAL_SIM_PTX_RAN"
 status=0
 tests/run.sh "$build" "${@/%/$}" || status=1
