@@ -185,45 +185,48 @@ struct dropout_mask {
     }
 };
 
-/* Elements i, i + 1, … of a rank's part of the rows: element 0 is number `first` of a micro-batch of `size`.
- */
-template <typename T>
-__device__ void dropout_of_part(T *x, size_t n, struct dropout_mask mask, size_t i, int count, size_t first,
-                                size_t size, uint32_t micro_batch)
-{
-    for (size_t end = i + (unsigned)count; i < end && i < n; i++) {
-        size_t at = first + i, batch = at / size, in = at - batch * size;
-        mask.high = (micro_batch + (uint32_t)batch) << 16;
-        element_store(x + i, mask.treat(mask.words(in / WORDS).word[in % WORDS], element_load(x + i)));
+/* A rank's part of the rows: element 0 is number `first` of a micro-batch of `size`, and others follow. size
+ * 0: all are of one micro-batch. */
+struct dropout_part {
+    size_t first, size;
+    uint32_t micro_batch;
+    __device__ bool whole_words() const
+    {
+        return size == 0 || (first % WORDS == 0 && size % WORDS == 0);
     }
-}
+    /* The random words of element i, and those up to the next multiple of WORDS. */
+    __device__ struct philox_block words(struct dropout_mask mask, size_t i, unsigned *within) const
+    {
+        size_t at = first + i, batch = size > 0 ? at / size : 0, in = at - batch * size;
+        mask.high = (micro_batch + (uint32_t)batch) << 16;
+        *within = (unsigned)(in % WORDS);
+        return mask.words(in / WORDS);
+    }
+};
 
 /* A thread processes EACH elements, a multiple of WORDS. */
 template <typename T, int W, int EACH>
-__global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask, size_t width,
-                                 const struct step_control *control)
+__global__ void __launch_bounds__(BLOCK, 6) dropout_elements(T *x, size_t n, struct dropout_mask mask,
+                                                             size_t width, const struct step_control *control)
 {
     uint64_t seed = control->seed;
-    mask.high = control->micro_batch << 16, mask.c2 = control->step;
-    mask.k0 = (uint32_t)seed, mask.k1 = (uint32_t)(seed >> 32);
-    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * EACH;
-    size_t first = control->row * width, size = control->rows * width;
-    if (size > 0 && (first > 0 || n > size)) {
-        dropout_of_part(x, n, mask, i, EACH, first, size, control->micro_batch);
-        return;
-    }
-    if (W == EACH && i + EACH <= n) {
+    mask.c2 = control->step, mask.k0 = (uint32_t)seed, mask.k1 = (uint32_t)(seed >> 32);
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * EACH, end = i + EACH < n ? i + EACH : n;
+    struct dropout_part part = {control->row * width, control->rows * width, control->micro_batch};
+    unsigned within;
+    if (part.first == 0 && n <= part.size) part.size = 0; /* no division */
+    if (W == EACH && i + EACH <= n && part.whole_words()) {
         floats<EACH> a = load<EACH>(x + i);
         for (int k = 0; k < EACH; k += WORDS) {
-            struct philox_block random = mask.words((i + (unsigned)k) / WORDS);
+            struct philox_block random = part.words(mask, i + (unsigned)k, &within);
             for (int w = 0; w < WORDS; w++) a.at[k + w] = mask.treat(random.word[w], a.at[k + w]);
         }
         store<EACH>(x + i, a);
         return;
     }
-    for (int k = 0; k < EACH && i < n; k += WORDS) {
-        struct philox_block random = mask.words(i / WORDS);
-        for (int w = 0; w < WORDS && i < n; w++, i++)
+    while (i < end) {
+        struct philox_block random = part.words(mask, i, &within);
+        for (unsigned w = within; w < WORDS && i < end; w++, i++)
             element_store(x + i, mask.treat(random.word[w], element_load(x + i)));
     }
 }
