@@ -142,7 +142,10 @@ enum status run_model_choose(struct run_model *model, struct store *store, const
     struct quantity *all;
     size_t count, which[MODEL_CHARTS_MAX];
     enum status status = run_charts_list(store, model->info.id, model->config, &arena, &all, &count, err);
-    if (status) return status;
+    if (status) {
+        arena_release(&arena);
+        return status;
+    }
     memset(model->recorded, 0, sizeof model->recorded);
     for (size_t i = 0; i < count; i++)
         if (all[i].metric < METRIC_COUNT) model->recorded[all[i].metric] = true;
