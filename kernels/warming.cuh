@@ -1,6 +1,6 @@
-/* What a device prepares before a training: the slot `warm`, which is in warming.cu, and what it offers to
- * those who choose between several ways to compute the same: gemm.cu and attention_cudnn.cu. They measure
- * each way, and store what they chose, because two ways may round differently. */
+/* Preparing a device for a training: warming.cu has the slot `warm`. gemm.cu and attention_choice.cu choose
+ * between several ways to compute the same, with the functions below. They measure each way, and store their
+ * choice, because two ways may round differently. */
 #ifndef ANNEAL_KERNELS_WARMING_CUH
 #define ANNEAL_KERNELS_WARMING_CUH
 

@@ -30,7 +30,7 @@ struct side {
     char warning[512];
 };
 
-/* What the two passes write. */
+/* The outputs of the forward and the backward pass. */
 struct results {
     uint16_t out[SIZE_MAX_ELEMENTS], dqkv[SIZE_MAX_ELEMENTS];
     float lse[SIZE_MAX_ELEMENTS];

@@ -161,7 +161,7 @@ TEST_CASE(devices_have_their_own_memory)
     size_t count;
     assert_int_equal(ledger_list(ledger, second.device, &rows, &count, &err), STATUS_OK);
     assert_int_equal(count, 1);
-    assert_int_equal(rows[0].used, 0); /* what this process takes of the host's is no part of it */
+    assert_int_equal(rows[0].used, 0); /* the memory of this process on the host does not count there */
     free(rows);
     ledger_close(ledger);
 }

@@ -125,7 +125,7 @@ TEST_CASE(a_command_that_hangs_is_ended_with_all_that_it_started)
     assert_true(shell > 1 && kill(shell, 0) != 0); /* and no zombie of the trainer, which has ended */
 }
 
-/* What starts a trainer may have blocked signals, and may ignore SIGCHLD: both are inherited. */
+/* A trainer inherits blocked signals, and that SIGCHLD is ignored, from the program that starts it. */
 TEST_CASE(what_a_trainer_inherits_of_signals_hides_no_request_and_no_end)
 {
     struct hooked h;
