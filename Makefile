@@ -71,7 +71,7 @@ endif
 ISA_baseline :=
 ISA_v3 := -march=x86-64-v3
 ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512 -DCPU_TABLE_BF16_NATIVE=cpu_table_v4dot_bf16
-ISA_v4dot := $(ISA_v4) -mavx512bf16
+ISA_v4dot := $(ISA_v4) -mavx512bf16 -mamx-tile -mamx-bf16
 TABLES := $(ISAS) $(ISAS:%=%_bf16) $(if $(filter v4,$(ISAS)),v4dot_bf16)
 KERNEL_CFLAGS := $(if $(DEBUG),,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 

@@ -42,7 +42,7 @@ static struct problem problem_make(const real *qkv, const int32_t *positions, in
     return (struct problem){
         .qkv = qkv,
         .positions = positions,
-        .pairs = TILE_PAIRS && stream->dots && HS % 2 == 0,
+        .pairs = TILE_PAIRS && stream->bf16_products == BF16_DOTS && HS % 2 == 0,
         .T = T,
         .NH = NH,
         .NKV = NKV,

@@ -252,7 +252,7 @@ void gemm_few_rows(struct matrix out, struct matrix x, struct matrix w, int M, i
                                        elements, w.element == ELEMENT_NF4_NESTED};
     long lines = (N + 15) / 16; /* so that two threads never write to one cache line */
     int threads = stream->threads;
-    bool pairs = TILE_PAIRS && stream->dots;
+    bool pairs = TILE_PAIRS && stream->bf16_products == BF16_DOTS;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int i = 0; i < threads; i++) {
         long from = lines * i / threads * 16, to = lines * (i + 1) / threads * 16;

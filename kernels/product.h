@@ -2,7 +2,7 @@
 #ifndef ANNEAL_KERNELS_PRODUCT_H
 #define ANNEAL_KERNELS_PRODUCT_H
 
-#include "kernels/device/backend.h"
+#include "kernels/device/cpu.h"
 
 /* Bytes that a thread needs for a product, aligned to 64 bytes. */
 size_t product_bytes(void);
@@ -11,8 +11,9 @@ size_t product_bytes(void);
  * fp32, and always in the same order: an element's bits follow from its row of op(a), its column of op(b) and
  * K alone, whatever part of a larger product it is computed in.
  *
- * dots: with vdpbf16ps, for a and b in bf16 on a processor that has AVX512-BF16. */
+ * way: other than BF16_WIDENED for a and b in bf16 only, on a processor that has the instructions. */
 void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
-             bool transpose_b, bool accumulate, float factor, bool dots, void *memory);
+             bool transpose_b, bool accumulate, float factor, enum bf16_products way,
+             void *memory);
 
 #endif

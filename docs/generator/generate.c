@@ -83,7 +83,7 @@ static const struct entry variables[] = {
     {"ANNEAL_STORE", "folder for the database alone, on a local disk where the home is not"},
     {"ANNEAL_LEDGER", "folder where processes of this host reserve device memory (default: in `/dev/shm`)"},
     {"ANNEAL_CUDA_PLUGIN", "path of the CUDA plugin, instead of the installed one; `none`: no GPU"},
-    {"ANNEAL_CPU_ISA", "other CPU kernels than the best ones: `baseline`, `v3`, `v4`, `v4-bf16` or `v4-dot`"},
+    {"ANNEAL_CPU_ISA", "other CPU kernels than the best ones: `baseline`, `v3`, `v4`, `v4-bf16`, `v4-dot` or `v4-amx`"},
     {"NO_COLOR", "when it is set, the workbench and the progress bar use no colours"},
     {"COLUMNS", "width of tables that are not printed on a terminal"},
     {"LANG, TERM", "whether charts can be drawn with braille, with blocks or with ASCII only"},

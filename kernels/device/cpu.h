@@ -6,8 +6,8 @@
 #include "kernels/device/backend.h"
 
 /* The table compiled for `isa`: "baseline", "v3" (AVX2, FMA) or "v4" (AVX-512), which is also that of
- * "v4-bf16" and "v4-dot" (and AVX512-BF16); NULL if this processor or this build does not have it. "baseline"
- * always exists. */
+ * "v4-bf16", "v4-dot" (and AVX512-BF16) and "v4-amx" (and AMX); NULL if this processor or this build does not
+ * have it. "baseline" always exists. */
 const struct backend *cpu_backend_for(const char *isa);
 
 /* The name of the instruction set that cpu_backend() chose. The environment variable ANNEAL_CPU_ISA chooses
@@ -17,12 +17,18 @@ const char *cpu_isa(void);
 /* Writes a warning for the user if that variable has no effect or costs speed; NULL: neither. */
 const char *cpu_isa_note(char *buf, size_t size);
 
-/* Whether it is "v4-bf16" or "v4-dot": operations in bf16 use the processor's conversions. */
+/* Whether it is "v4-bf16", "v4-dot" or "v4-amx": operations in bf16 use the processor's conversions. */
 bool cpu_has_bf16(void);
 
-/* Whether it is "v4-dot": products in bf16 use vdpbf16ps. It is chosen for AMD's processors, which do twice
- * as many multiplications with it as with FMA. Intel's do fewer: on a Xeon (Emerald Rapids) it reaches 0.53
- * times the FLOP/s of numbers that were widened to fp32. */
-bool cpu_dots(void);
+/* How products of numbers in bf16 are computed: */
+enum bf16_products {
+    BF16_WIDENED, /* in fp32 */
+    BF16_DOTS,    /* with "v4-dot": by vdpbf16ps. It is chosen for AMD's processors, which do twice as many
+                   * multiplications with it as with FMA; Intel's do half as many */
+    BF16_TILES /* with "v4-amx": by the matrix unit of Intel's processors, which is ten times as fast as FMA
+                */
+};
+
+enum bf16_products cpu_bf16_products(void);
 
 #endif

@@ -7,7 +7,7 @@
 #ifndef ANNEAL_KERNELS_DEVICE_CPU_DEVICE_H
 #define ANNEAL_KERNELS_DEVICE_CPU_DEVICE_H
 
-#include "kernels/device/backend.h"
+#include "kernels/device/cpu.h"
 #include "kernels/device/cpu_threads.h"
 
 /* A slot's parameters are those of every device. */
@@ -28,7 +28,7 @@ struct stream {
     enum precision precision;
     struct worker *worker;      /* NULL: none */
     void *products;             /* product_bytes() for each thread */
-    bool dots;                  /* bf16 is multiplied by vdpbf16ps */
+    enum bf16_products bf16_products;
     const struct backend *bf16; /* the table that has the operations in bf16 */
 };
 

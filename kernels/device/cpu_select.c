@@ -12,6 +12,8 @@
 
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 extern const struct backend cpu_table_baseline;
@@ -41,6 +43,15 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
 }
+
+/* Linux must be asked for the registers of tiles, once for all threads of a process. */
+static bool has_amx(void)
+{
+    enum { TILES = 1 << 24, BF16 = 1 << 22, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES) && (d & BF16) &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
 #endif
 
 const struct backend *cpu_backend_for(const char *isa)
@@ -49,7 +60,9 @@ const struct backend *cpu_backend_for(const char *isa)
 #ifdef __x86_64__
     if (strcmp(isa, "v3") == 0 && has_v3()) return &cpu_table_v3;
     if (strcmp(isa, "v4") == 0 && has_v3() && has_avx512()) return &cpu_table_v4;
-    if ((strcmp(isa, "v4-bf16") == 0 || strcmp(isa, "v4-dot") == 0) && __builtin_cpu_supports("avx512bf16"))
+    bool amx = strcmp(isa, "v4-amx") == 0;
+    if ((amx || strcmp(isa, "v4-bf16") == 0 || strcmp(isa, "v4-dot") == 0) &&
+        __builtin_cpu_supports("avx512bf16") && (!amx || has_amx()))
         return cpu_backend_for("v4");
 #endif
     return NULL;
@@ -65,7 +78,7 @@ static bool is_amd(void)
 #endif
 }
 
-static const char *const best_first[] = {"v4-dot", "v4-bf16", "v4", "v3", "baseline"};
+static const char *const best_first[] = {"v4-amx", "v4-dot", "v4-bf16", "v4", "v3", "baseline"};
 enum { ISAS = sizeof best_first / sizeof *best_first };
 
 /* The index of ANNEAL_CPU_ISA in best_first; ISAS: it is another word. -1: not set. */
@@ -80,8 +93,10 @@ static int find_wish(void)
 
 static int find_best(void)
 {
-    int best = is_amd() ? 0 : 1;
-    while (cpu_backend_for(best_first[best]) == NULL) best++;
+    int best = 0;
+    while (cpu_backend_for(best_first[best]) == NULL ||
+           (strcmp(best_first[best], "v4-dot") == 0 && !is_amd()))
+        best++;
     return best;
 }
 
@@ -101,9 +116,10 @@ const char *cpu_isa_note(char *buf, size_t size)
                  "ANNEAL_CPU_ISA = %s has no effect: this processor lacks it, and computes with %s",
                  best_first[wish], best_first[find_best()]);
     else if (wish == ISAS)
-        snprintf(buf, size,
-                 "ANNEAL_CPU_ISA = %.40s has no effect (it must be baseline, v3, v4, v4-bf16 or v4-dot)",
-                 getenv("ANNEAL_CPU_ISA"));
+        snprintf(
+            buf, size,
+            "ANNEAL_CPU_ISA = %.40s has no effect (it must be baseline, v3, v4, v4-bf16, v4-dot or v4-amx)",
+            getenv("ANNEAL_CPU_ISA"));
     else if (cpu_backend() != cpu_backend_for(best_first[find_best()]))
         snprintf(buf, size, "ANNEAL_CPU_ISA = %s: steps take longer than with %s, which this processor has",
                  best_first[wish], best_first[find_best()]);
@@ -114,12 +130,13 @@ const char *cpu_isa_note(char *buf, size_t size)
 
 bool cpu_has_bf16(void)
 {
-    return strcmp(cpu_isa(), "v4-bf16") == 0 || cpu_dots();
+    return strcmp(cpu_isa(), "v4-bf16") == 0 || cpu_bf16_products() != BF16_WIDENED;
 }
 
-bool cpu_dots(void)
+enum bf16_products cpu_bf16_products(void)
 {
-    return strcmp(cpu_isa(), "v4-dot") == 0;
+    const char *isa = cpu_isa();
+    return strcmp(isa, "v4-amx") == 0 ? BF16_TILES : strcmp(isa, "v4-dot") == 0 ? BF16_DOTS : BF16_WIDENED;
 }
 
 const struct backend *cpu_backend(void)

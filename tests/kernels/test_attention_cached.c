@@ -194,7 +194,7 @@ static void in_bf16(const struct check_target *t, const struct shape *s)
 /* Nothing is read behind the cache, and nothing behind a sequence counts. */
 TEST_CASE(in_bf16_each_instruction_set_agrees_with_the_reference)
 {
-    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot"};
+    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot", "v4-amx"};
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         struct check_target t;
         if (!cpu_backend_for(isas[i])) continue;

@@ -34,7 +34,7 @@ static void with_isa(const char *isa, void (*body)(const struct sides *sides))
 
 static void each_isa(void (*body)(const struct sides *sides))
 {
-    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot"};
+    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot", "v4-amx"};
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) with_isa(isas[i], body);
 }
 
@@ -194,6 +194,39 @@ static void products(const struct sides *sides)
 TEST_CASE(products_agree_with_fp64)
 {
     each_isa(products);
+}
+
+/* out (M,N) of a and b in bf16 (MOST rows and columns), from row m and column n on. */
+static void part_of_product(const struct sides *sides, float *out, struct operand a, struct operand b, int m,
+                            int n, int M, int N, int K, int most)
+{
+    sides->bf16.backend->gemm(matrix_view(out + (size_t)m * (size_t)most + (size_t)n, ELEMENT_FP32, most),
+                              matrix_view(a.narrow + m, ELEMENT_BF16, most),
+                              matrix_view(b.narrow + n, ELEMENT_BF16, most), M, N, K, true, false, true, 1,
+                              sides->bf16.stream);
+}
+
+static void parts(const struct sides *sides)
+{
+    enum { MOST = 131, K = 1100 };
+    struct operand a = operand_new(MOST * K, 1), b = operand_new(MOST * K, 2);
+    float *whole = check_random(MOST * MOST, 3, 1), *part = check_random(MOST * MOST, 3, 1);
+    part_of_product(sides, whole, a, b, 0, 0, MOST, MOST, K, MOST);
+    static const int ends[] = {0, 1, 18, 50, 82, 100, MOST};
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            part_of_product(sides, part, a, b, ends[i], ends[j], ends[i + 1] - ends[i], ends[j + 1] - ends[j],
+                            K, MOST);
+    for (int i = 0; i < MOST * MOST; i++)
+        if (whole[i] != part[i])
+            fail_msg("%s: row %d, column %d: %.9g, and in a part %.9g", cpu_isa(), i / MOST, i % MOST,
+                     (double)whole[i], (double)part[i]);
+    operand_release(a), operand_release(b), free(whole), free(part);
+}
+
+TEST_CASE(an_element_has_the_same_bits_in_every_part_of_a_product)
+{
+    each_isa(parts);
 }
 
 TEST_MAIN()

@@ -9,7 +9,7 @@ const struct backend *cpu_backend(void)
     return &cpu_table;
 }
 
-bool cpu_dots(void)
+enum bf16_products cpu_bf16_products(void)
 {
-    return false;
+    return BF16_WIDENED;
 }
