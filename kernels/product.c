@@ -12,6 +12,7 @@
 
 #include "kernels/amx.h"
 #include "kernels/pack.h"
+#include "kernels/product_finish.h"
 
 /* Of AVX-512 and NEON's 32 registers 28 hold sums, of 16 others 12. */
 #if SIMD_LANES == 16 || defined(__aarch64__)
@@ -26,26 +27,22 @@ enum {
     LANES = SIMD_LANES,
     ROWS = ROWS_MAX,
     COLUMNS = 2 * LANES,
-    WORDS = 256,                      /* of k at a time, at most: a strip of a is 14 KiB, of AMX 32 KiB */
-    BLOCK = LANES == 16 ? 576 : 1024, /* columns of b at a time, at most: 576 or 1024 KiB */
-    SUM_ROWS = LANES == 16 ? AMX_ROWS : ROWS,
-    STRIP = (SUM_ROWS * WORDS + LANES + 15) / 16 * 16, /* whole vectors are stored, also of the last words */
-    GROUP = LANES == 16 ? 1 : 144 / ROWS,              /* strips of a at a time: 14 or 144 KiB */
+    WORDS = 256,                                   /* of k at a time, at most: a strip of a is 14 KiB */
+    BLOCK = LANES == 16 ? 576 : 1024,              /* columns of b at a time, at most: 576 or 1024 KiB */
+    STRIP = (ROWS * WORDS + LANES + 15) / 16 * 16, /* whole vectors are stored, also of the last words */
+    GROUP = LANES == 16 ? 1 : 144 / ROWS,          /* strips of a at a time: 14 or 144 KiB */
     BESIDE = LANES == 16 ? 576 : 512, /* columns at a time where sums are kept until all steps are done */
-    SUMS = 512 * BESIDE
+    SUMS = 512 * BESIDE,
+    BYTES = 4 * (BLOCK * WORDS + GROUP * STRIP + SUMS)
 };
 
 size_t product_bytes(void)
 {
-    return sizeof(uint32_t) * (BLOCK * WORDS + GROUP * STRIP) + sizeof(float) * SUMS;
+    size_t own = BYTES, amx = LANES == 16 ? AMX_PRODUCT_BYTES : 0;
+    return own > amx ? own : amx;
 }
 
 /* ---- tiles ---- */
-
-static inline int least(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 /* Lines of the cache that are needed soon. A tile fetches one every few steps: many at once would hold up its
  * own loads. */
@@ -137,73 +134,13 @@ EACH_ROWS(TILE_PAIRS_OF)
 static tile *const tiles_of_pairs[] = {EACH_ROWS(OF_PAIRS)};
 #endif
 
-/* AMX_ROWS rows, whether they exist or not. */
-static void tile_of_amx(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b, int words,
-                        struct fetch *fetch)
-{
-    (void)fetch;
-    amx_multiply(sums, stride, more, a, b, COLUMNS, words);
-}
-static tile *const tiles_of_amx[] = {tile_of_amx};
-
-/* out (rows, columns) = factor · sums, or +=. */
-INLINE void finish(struct matrix out, const enum element element, const float *sums, ptrdiff_t stride,
-                   int rows, int columns, const bool add, float factor)
-{
-    char *at = out.at;
-    for (int r = 0; r < rows; r++, sums += stride, at += (size_t)out.stride * element_bytes(element)) {
-        float *floats = (float *)(void *)at;
-        uint16_t *halves = (uint16_t *)(void *)at;
-        int i = 0;
-        for (; i + LANES <= columns; i += LANES) {
-            simd_vector x = simd_load(sums + i) * factor;
-            if (element == ELEMENT_FP32)
-                simd_store(floats + i, add ? simd_load(floats + i) + x : x);
-            else
-                simd_store_bf16(halves + i, add ? simd_load_bf16(halves + i) + x : x);
-        }
-        for (; i < columns; i++) {
-            float x = sums[i] * factor;
-            if (element == ELEMENT_FP32)
-                floats[i] = add ? floats[i] + x : x;
-            else
-                halves[i] = simd_to_bf16(add ? simd_from_bf16(halves[i]) + x : x);
-        }
-    }
-}
-
-/* A function for each case: with a choice in its loop, compilers contract multiplying and adding in some of
- * the loop's copies and not in others, and an element's bits depend on where in a tile it is. */
-static void tile_finish(struct matrix out, const float *sums, ptrdiff_t stride, int rows, int columns,
-                        bool add, float factor)
-{
-    if (out.element == ELEMENT_FP32 && add)
-        finish(out, ELEMENT_FP32, sums, stride, rows, columns, true, factor);
-    else if (out.element == ELEMENT_FP32)
-        finish(out, ELEMENT_FP32, sums, stride, rows, columns, false, factor);
-    else if (add)
-        finish(out, ELEMENT_BF16, sums, stride, rows, columns, true, factor);
-    else
-        finish(out, ELEMENT_BF16, sums, stride, rows, columns, false, factor);
-}
-
 /* ---- blocks ---- */
-
-/* n in the fewest parts of at most `most`, which differ by one `unit` at most: the size of the larger ones.
- */
-static inline int part_size(int n, int most, int unit)
-{
-    int parts = (n + most - 1) / most, each = (n + parts - 1) / parts;
-    return (each + unit - 1) / unit * unit;
-}
 
 struct plan {
     struct matrix out;
     struct lines a, b;
     int M, N, K;
     int steps; /* of k at a time */
-    int rows;  /* of a strip, at most */
-    enum bf16_products way;
     enum form a_form, b_form;
     bool accumulate, direct; /* direct: tiles are added to out where they are summed */
     float factor;
@@ -215,24 +152,7 @@ struct plan {
 
 static int words_of(const struct plan *p, int steps)
 {
-    int words = p->way == BF16_WIDENED ? steps : (steps + 1) / 2;
-    return p->way == BF16_TILES ? (words + AMX_WORDS - 1) / AMX_WORDS * AMX_WORDS : words;
-}
-
-/* A panel of b. */
-static void pack_panel(const struct plan *p, uint32_t *out, int n, int k, int steps, int words)
-{
-    pack(out, COLUMNS, &p->b, n, k, p->N - n, steps, p->b_form);
-    if (p->way == BF16_TILES)
-        memset(out + (steps + 1) / 2 * COLUMNS, 0, (size_t)(words - (steps + 1) / 2) * COLUMNS * sizeof *out);
-}
-
-static void pack_strip(const struct plan *p, uint32_t *out, int m, int rows, int k, int steps)
-{
-    if (p->way == BF16_TILES)
-        amx_pack(out, &p->a, m, k, rows, steps);
-    else
-        pack(out, rows, &p->a, m, k, p->M - m, steps, p->a_form);
+    return p->a_form == FORM_PAIRS ? (steps + 1) / 2 : steps;
 }
 
 /* What `count` lines of an operand are packed from, over `tiles` tiles. The first cache line of a run, if
@@ -250,54 +170,36 @@ static struct fetch fetch_of(const struct lines *x, int line, int step, int coun
     return f;
 }
 
-/* Where a strip of rows [m0, m1) begins: each has about as many, those of AMX all that a tile has. */
-static int row_of(const struct plan *p, int m0, int m1, int strip, int strips)
-{
-    return p->way == BF16_TILES ? least(m1, m0 + strip * AMX_ROWS)
-                                : m0 + (int)((long)(m1 - m0) * strip / strips);
-}
-
-static void copy_rows(float *to, ptrdiff_t stride, struct matrix out, int rows, int columns)
-{
-    for (int r = 0; r < rows; r++)
-        memcpy(to + r * stride, matrix_part(out, r, 0).at, (size_t)columns * sizeof *to);
-}
-
 /* Rows [m0, m1) and columns [n0, n1) of out, with the steps from k on. */
 static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1, int k)
 {
-    _Alignas(64) float sums[SUM_ROWS * COLUMNS];
+    _Alignas(64) float sums[ROWS * COLUMNS];
     int steps = least(p->K - k, p->steps), words = words_of(p, steps);
     bool last = k + steps == p->K;
     for (int n = n0; n < n1; n += COLUMNS)
-        pack_panel(p, p->block + (ptrdiff_t)(n - n0) * words, n, k, steps, words);
-    int strips = (m1 - m0 + p->rows - 1) / p->rows, panels = (n1 - n0 + COLUMNS - 1) / COLUMNS;
+        pack(p->block + (ptrdiff_t)(n - n0) * words, COLUMNS, &p->b, n, k, p->N - n, steps, p->b_form);
+    int strips = (m1 - m0 + ROWS - 1) / ROWS, panels = (n1 - n0 + COLUMNS - 1) / COLUMNS;
     for (int first = 0; first < strips; first += GROUP) {
         int count = least(strips - first, GROUP), at[GROUP + 1];
-        for (int s = 0; s <= count; s++) at[s] = row_of(p, m0, m1, first + s, strips);
+        for (int s = 0; s <= count; s++) at[s] = m0 + (int)((long)(m1 - m0) * (first + s) / strips);
         for (int s = 0; s < count; s++)
-            pack_strip(p, p->strip + s * STRIP, at[s], at[s + 1] - at[s], k, steps);
+            pack(p->strip + s * STRIP, at[s + 1] - at[s], &p->a, at[s], k, p->M - at[s], steps, p->a_form);
         /* not the next strip, but those after it: memory is too slow for that one */
-        int soon = least(at[count] + p->rows, m1);
-        struct fetch fetch =
-            fetch_of(&p->a, soon, k, least(m1 - soon, GROUP * p->rows), steps, panels * count);
+        int soon = least(at[count] + ROWS, m1);
+        struct fetch fetch = fetch_of(&p->a, soon, k, least(m1 - soon, GROUP * ROWS), steps, panels * count);
         for (int n = n0; n < n1; n += COLUMNS)
             for (int s = 0; s < count; s++) {
                 int m = at[s], rows = at[s + 1] - m, columns = least(n1 - n, COLUMNS);
                 struct matrix out = matrix_part(p->out, m, n);
-                bool add = p->accumulate || (!p->sums && k > 0),
-                     direct = p->direct && columns == COLUMNS && (p->way != BF16_TILES || rows == AMX_ROWS);
-                bool onto = p->way == BF16_TILES && p->direct && add; /* tiles begin with what is in out */
+                bool add = p->accumulate || (!p->sums && k > 0), direct = p->direct && columns == COLUMNS;
                 fetch.out = !p->sums || last ? out.at : NULL;
                 fetch.out_row = out.stride * (ptrdiff_t)element_bytes(out.element);
                 float *to = direct ? out.at : p->sums ? p->sums + (m - m0) * p->stride + (n - n0) : sums;
                 ptrdiff_t stride = direct ? out.stride : p->sums ? p->stride : COLUMNS;
-                if (onto && !direct) copy_rows(to, stride, out, rows, columns);
-                tile *sum = p->tiles[p->way == BF16_TILES ? 0 : rows - 1];
-                sum(to, stride, onto || (direct ? add : p->sums && k > 0), p->strip + s * STRIP,
-                    p->block + (ptrdiff_t)(n - n0) * words, words, &fetch);
+                p->tiles[rows - 1](to, stride, direct ? add : p->sums && k > 0, p->strip + s * STRIP,
+                                   p->block + (ptrdiff_t)(n - n0) * words, words, &fetch);
                 if (!direct && (!p->sums || last))
-                    tile_finish(out, to, stride, rows, columns, add && !onto, p->factor);
+                    tile_finish(out, to, stride, rows, columns, add, p->factor);
             }
     }
 }
@@ -317,8 +219,6 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
                      .M = M,
                      .N = N,
                      .K = K,
-                     .rows = ROWS,
-                     .way = way,
                      .accumulate = accumulate,
                      .factor = factor,
                      .direct = out.element == ELEMENT_FP32 && factor == 1,
@@ -326,23 +226,21 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
     p.a_form = a.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
     p.b_form = b.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
 #ifdef __AVX512BF16__
-    if (way == BF16_DOTS) p.tiles = tiles_of_pairs;
+    if (way == BF16_TILES) {
+        amx_product(out, p.a, p.b, M, N, K, accumulate, factor, memory);
+        return;
+    }
+    if (way == BF16_DOTS) p.a_form = p.b_form = FORM_PAIRS, p.tiles = tiles_of_pairs;
 #endif
-    if (way == BF16_TILES) p.rows = AMX_ROWS, p.tiles = tiles_of_amx;
-    if (way != BF16_WIDENED) p.a_form = p.b_form = FORM_PAIRS;
-    p.steps =
-        part_size(K, p.way == BF16_WIDENED ? WORDS : 2 * WORDS, p.way == BF16_TILES ? 2 * AMX_WORDS : 16);
+    p.steps = part_size(K, way == BF16_DOTS ? 2 * WORDS : WORDS, 16);
     p.block = memory;
     p.strip = p.block + BLOCK * WORDS;
     /* An element in bf16 is rounded once, so its sum over several blocks of steps is kept in fp32. */
     bool beside = out.element == ELEMENT_BF16 && p.steps < K;
-    if (p.way == BF16_TILES) amx_begin();
-    int width = part_size(N, beside ? BESIDE : BLOCK, COLUMNS),
-        height = beside ? SUMS / width / p.rows * p.rows : M;
+    int width = part_size(N, beside ? BESIDE : BLOCK, COLUMNS), height = beside ? SUMS / width : M;
     if (beside) p.sums = (float *)(p.strip + GROUP * STRIP), p.stride = width;
     for (int n = 0; n < N; n += width)
         for (int m = 0; m < M; m += height)
             for (int k = 0; k < K; k += p.steps)
                 multiply_block(&p, m, least(M, m + height), n, least(N, n + width), k);
-    if (p.way == BF16_TILES) amx_end();
 }

@@ -1,0 +1,225 @@
+/* See amx.h. A block of b is packed into the second-level cache, in panels of 32 columns. A strip of 32 rows
+ * of a is multiplied by one panel after the other, so that it stays in the first-level cache and rows of out
+ * are written from left to right. A strip is read where it is if its steps lie one after the other, and
+ * packed otherwise.
+ *
+ * Nothing is prefetched: the matrix unit computes while the processor waits for loads, and prefetching delays
+ * them. The second-level cache must hold all that is packed and summed. So a K of up to WHOLE is multiplied
+ * at once, without sums in memory. */
+#include "kernels/amx.h"
+
+#ifdef __AMX_BF16__
+
+#include "kernels/product_finish.h"
+
+enum {
+    ROWS = AMX_ROWS,
+    COLUMNS = 32,
+    WORDS = AMX_WORDS,
+    WHOLE = 1024, /* a K up to this is multiplied at once; else so many steps at a time: */
+    STEPS = 256,
+    BLOCK = 512 * 512 / 2,        /* words of b at a time */
+    GROUP = 4 * ROWS * WHOLE / 2, /* words of a at a time, if it is packed */
+    SUMS = 512 * 512              /* of a part of out, while not all steps are done */
+};
+
+_Static_assert(AMX_PRODUCT_BYTES == 4 * (BLOCK + GROUP + SUMS), "room for a product");
+
+struct plan {
+    struct matrix out;
+    struct lines a, b;
+    int M, N, K;
+    int steps; /* of k at a time */
+    bool accumulate;
+    float factor;
+    uint32_t *block, *group;
+    float *sums; /* tile by tile; NULL: all steps are done at once */
+};
+
+/* ---- packing ---- */
+
+/* out: of ROWS lines, blocks of WORDS words of each. Lines that do not exist are 0, and so are steps that
+ * fill the last block. For lines whose steps lie one after the other. */
+static void strip_of_rows(uint32_t *out, const struct lines *x, int line, int step, int count, int steps)
+{
+    for (int r = 0; r < ROWS; r++) {
+        const char *from = element_at(x, line + r, step);
+        uint32_t *to = out + r * WORDS;
+        for (int k = 0; k < steps; k += 2 * WORDS, to += ROWS * WORDS) {
+            __mmask32 there = r >= count ? 0 : steps - k >= 32 ? ~0u : (1u << (steps - k)) - 1;
+            _mm512_store_si512(to, _mm512_maskz_loadu_epi16(there, from + 2 * k));
+        }
+    }
+}
+
+/* The same of one block of lines whose elements of a step lie one after the other. Words of two steps are
+ * made first, then four words of a line, which are stored together. */
+static void strip_of_columns(uint32_t *out, const struct lines *x, int line, int step, int count, int steps)
+{
+    __mmask32 there = count >= 32 ? ~0u : (1u << count) - 1;
+    for (int w = 0; w < WORDS; w += 4) {
+        __m512i low[4], high[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            int k = 2 * (w + i);
+            __m512i even = _mm512_maskz_loadu_epi16(k < steps ? there : 0, element_at(x, line, step + k)),
+                    odd = _mm512_maskz_loadu_epi16(k + 1 < steps ? there : 0,
+                                                   element_at(x, line, step + k + 1));
+            low[i] = _mm512_unpacklo_epi16(even, odd), high[i] = _mm512_unpackhi_epi16(even, odd);
+        }
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; half++) {
+            const __m512i *q = half ? high : low;
+            __m512i ab = _mm512_unpacklo_epi32(q[0], q[1]), cd = _mm512_unpacklo_epi32(q[2], q[3]);
+            __m512i more_ab = _mm512_unpackhi_epi32(q[0], q[1]), more_cd = _mm512_unpackhi_epi32(q[2], q[3]);
+            __m512i row[4] = {_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd),
+                              _mm512_unpacklo_epi64(more_ab, more_cd),
+                              _mm512_unpackhi_epi64(more_ab, more_cd)};
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) {
+                uint32_t *to = out + (4 * half + i) * WORDS + w;
+                _mm_store_si128((__m128i *)to, _mm512_extracti32x4_epi32(row[i], 0));
+                _mm_store_si128((__m128i *)(to + 8 * WORDS), _mm512_extracti32x4_epi32(row[i], 1));
+                _mm_store_si128((__m128i *)(to + 16 * WORDS), _mm512_extracti32x4_epi32(row[i], 2));
+                _mm_store_si128((__m128i *)(to + 24 * WORDS), _mm512_extracti32x4_epi32(row[i], 3));
+            }
+        }
+    }
+}
+
+/* A strip as amx_step reads it. */
+struct strip {
+    const char *at;
+    ptrdiff_t row, block; /* bytes from a row to the next, and from a block of words to the next */
+};
+
+/* Rows [m, end) of a, where they are or, packed, in `to`. */
+static struct strip strip_at(const struct plan *p, const uint32_t *to, int m, int end, int k, int steps)
+{
+    bool packed = p->sums || p->a.step != 2 || end - m < ROWS || steps % (2 * WORDS) != 0;
+    return packed ? (struct strip){(const char *)to, 4 * WORDS, 4 * ROWS * WORDS}
+                  : (struct strip){element_at(&p->a, m, k), p->a.line, 4 * WORDS};
+}
+
+/* The strips of rows [m, end), each of `words` words, if they cannot be read where they are. */
+static void pack_group(const struct plan *p, int m, int end, int k, int steps, int words)
+{
+    const bool rows = p->a.step == 2;
+    for (int s = 0; rows && m + s * ROWS < end; s++) {
+        uint32_t *to = p->group + s * ROWS * words;
+        if (strip_at(p, to, m + s * ROWS, end, k, steps).at == (const char *)to)
+            strip_of_rows(to, &p->a, m + s * ROWS, k, end - m - s * ROWS, steps);
+    }
+    for (int done = 0; !rows && done < steps; done += 2 * WORDS)
+        for (int s = 0; m + s * ROWS < end; s++)
+            strip_of_columns(p->group + (s * words + done / 2) * ROWS, &p->a, m + s * ROWS, k + done,
+                             end - m - s * ROWS, steps - done);
+}
+
+/* Panels of the columns [n, end): `words` words of each of COLUMNS columns. */
+static void pack_block(const struct plan *p, int n, int end, int k, int steps, int words)
+{
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                  second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    int made = (steps + 1) / 2;
+    bool columns = p->b.line == p->b.element_bytes;
+    for (int at = n; at < end; at += COLUMNS) {
+        uint32_t *panel = p->block + (ptrdiff_t)(at - n) * words;
+        if (!columns) pack(panel, COLUMNS, &p->b, at, k, p->N - at, steps, FORM_PAIRS);
+        memset(panel + made * COLUMNS, 0, (size_t)(words - made) * COLUMNS * sizeof *panel);
+    }
+    for (int w = 0; columns && w < made; w++) {
+        const char *even = element_at(&p->b, n, k + 2 * w);
+        bool pair = 2 * w + 1 < steps;
+        uint32_t *to = p->block + w * COLUMNS;
+        for (int at = n; at < end; at += COLUMNS, even += 64, to += COLUMNS * words) {
+            __mmask32 there = p->N - at >= 32 ? ~0u : (1u << (p->N - at)) - 1;
+            __m512i x = _mm512_maskz_loadu_epi16(there, even),
+                    y = _mm512_maskz_loadu_epi16(pair ? there : 0, even + p->b.step);
+            __m512i low = _mm512_unpacklo_epi16(x, y), high = _mm512_unpackhi_epi16(x, y);
+            _mm512_store_si512(to, _mm512_permutex2var_epi64(low, first, high));
+            _mm512_store_si512(to + 16, _mm512_permutex2var_epi64(low, second, high));
+        }
+    }
+}
+
+/* ---- tiles ---- */
+
+/* A part of out whose sums are complete, of which `done` rows are finished. */
+struct complete {
+    struct matrix out;
+    const float *sums;
+    int rows, columns, done;
+};
+
+static void finish_rows(const struct plan *p, struct complete *c, int rows)
+{
+    rows = least(rows, c->rows - c->done);
+    if (rows <= 0) return;
+    tile_finish(matrix_part(c->out, c->done, 0), c->sums + c->done * COLUMNS, COLUMNS, rows, c->columns,
+                p->accumulate, p->factor);
+    c->done += rows;
+}
+
+/* sums (ROWS, COLUMNS) = or, with `more`, += the product of a strip and a panel. The matrix unit leaves the
+ * rest of the processor idle, which finishes the tile before meanwhile. */
+static void multiply(const struct plan *p, float *sums, bool more, struct strip a, const char *b, int words,
+                     struct complete *before)
+{
+    int blocks = words / WORDS, each = (before->rows - before->done + blocks - 1) / blocks;
+    amx_load(sums, COLUMNS, !more);
+    for (int k = 0; k < words; k += WORDS, a.at += a.block, b += 4 * COLUMNS * WORDS) {
+        amx_step(a.at, a.row, b, 4 * COLUMNS);
+        finish_rows(p, before, each);
+    }
+    amx_store(sums, COLUMNS);
+}
+
+/* Rows [m0, m1) and columns [n0, n1) of out, with the steps from k on. */
+static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1, int k)
+{
+    _Alignas(64) float sums[2][ROWS * COLUMNS];
+    struct complete before = {0};
+    int steps = least(p->K - k, p->steps), words = (steps + 2 * WORDS - 1) / (2 * WORDS) * WORDS;
+    ptrdiff_t tile = 0;
+    bool last = k + steps == p->K;
+    pack_block(p, n0, n1, k, steps, words);
+    for (int group = m0, most = GROUP / (ROWS * words) * ROWS; group < m1; group += most) {
+        int end = least(m1, group + most);
+        pack_group(p, group, end, k, steps, words);
+        for (int m = group; m < end; m += ROWS) {
+            struct strip strip = strip_at(p, p->group + (m - group) * words, m, end, k, steps);
+            const uint32_t *panel = p->block;
+            for (int n = n0; n < n1; n += COLUMNS, panel += COLUMNS * words) {
+                float *to = p->sums ? p->sums + tile++ * ROWS * COLUMNS : sums[tile++ % 2];
+                multiply(p, to, p->sums && k > 0, strip, (const char *)panel, words, &before);
+                if (last)
+                    before = (struct complete){matrix_part(p->out, m, n), to, least(end - m, ROWS),
+                                               least(n1 - n, COLUMNS), 0};
+            }
+        }
+    }
+    finish_rows(p, &before, ROWS);
+}
+
+void amx_product(struct matrix out, struct lines a, struct lines b, int M, int N, int K, bool accumulate,
+                 float factor, void *memory)
+{
+    struct plan p = {
+        out,        a,      b,      M,    N,   K, part_size(K, K <= WHOLE ? WHOLE : STEPS, 2 * WORDS),
+        accumulate, factor, memory, NULL, NULL};
+    int width = part_size(N, p.steps < K ? 512 : 2 * BLOCK / p.steps, COLUMNS), height = M;
+    p.group = p.block + BLOCK;
+    if (p.steps < K) {
+        p.sums = (float *)(p.group + GROUP);
+        height = SUMS / width / ROWS * ROWS;
+    }
+    amx_begin();
+    for (int n = 0; n < N; n += width)
+        for (int m = 0; m < M; m += height)
+            for (int k = 0; k < K; k += p.steps)
+                multiply_block(&p, m, least(M, m + height), n, least(N, n + width), k);
+    amx_end();
+}
+
+#endif
