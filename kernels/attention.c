@@ -22,13 +22,15 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 #include "kernels/tile.h"
+#include "kernels/tile_amx.h"
 
 struct problem {
     const real *qkv, *out, *dout;
     const float *lse;
     const int32_t *positions; /* (B,T), or NULL */
     real *dqkv;
-    bool pairs;                       /* products are by dot products */
+    bool pairs;                       /* products are of pairs in bf16: by dot products or */
+    bool amx;                         /* AMX */
     float *means;                     /* (B,NH,T): dout · out, divided by sqrt(HS) */
     int T, NH, NKV, HS, group, width; /* width: HS rounded up to whole vectors */
     int window;                       /* keys that a query sees, itself included; T: all */
@@ -39,10 +41,12 @@ struct problem {
 static struct problem problem_make(const real *qkv, const int32_t *positions, int T, int NH, int NKV, int HS,
                                    int window, const struct stream *stream)
 {
+    bool amx = TILE_PAIRS && stream->bf16_products == BF16_TILES && HS % TILE_AMX == 0;
     return (struct problem){
         .qkv = qkv,
         .positions = positions,
-        .pairs = TILE_PAIRS && stream->bf16_products == BF16_DOTS && HS % 2 == 0,
+        .pairs = TILE_PAIRS && (amx || (stream->bf16_products == BF16_DOTS && HS % 2 == 0)),
+        .amx = amx,
         .T = T,
         .NH = NH,
         .NKV = NKV,
@@ -198,9 +202,10 @@ static void mask(float *scores, const struct band *band, const struct queries *q
     }
 }
 
-/* One step of the online softmax, over the scores of (columns, TILE) that are needed. */
+/* One step of the online softmax, over the scores of (columns, TILE) that are needed. clear: others become 0.
+ */
 static void softmax_step(float *scores, float unit, const struct band *band, struct queries *q, int rows,
-                         int columns)
+                         int columns, bool clear)
 {
     for (int lane = 0; lane < rows; lane += SIMD_LANES) {
         int from = 0, to = columns;
@@ -209,6 +214,8 @@ static void softmax_step(float *scores, float unit, const struct band *band, str
             to = band->keys[(lane + SIMD_LANES - 1) / TILE_ROWS].to;
         }
         tile_softmax(scores, unit, &q->softmax, lane, from, to);
+        for (int c = 0; clear && c < whole_blocks(columns); c++)
+            if (c < from || c >= to) simd_store(scores + c * TILE + lane, (simd_vector){0});
     }
 }
 
@@ -241,21 +248,37 @@ static void forward_tile(const struct problem *p, real *out, float *lse, float *
             if ((i + 1) * TILE < p->T) soon[1] = ahead_of(p, query + TILE * p->row, p->row, i + 1);
         }
         score.ahead = soon;
-        struct tile_operand k = rows_operand(p, wide, keys + at, p->row, columns);
-        tile_multiply(scores, TILE, k, queries, TILE, columns, TILE, p->HS, score);
+        if (p->amx)
+            tile_amx(scores, TILE, tile_rows_of(wide, keys + at, p->row, columns, p->HS), queries, TILE,
+                     columns, rows, p->HS, false);
+        else
+            tile_multiply(scores, TILE, rows_operand(p, wide, keys + at, p->row, columns), queries, TILE,
+                          columns, TILE, p->HS, score);
         if (!band.whole) mask(scores, &band, &q, i, j, columns);
-        softmax_step(scores, p->scale * LOG2_E, &band, &q, rows, columns);
-        if (p->pairs) tile_round_pairs(scores, NULL, columns);
+        softmax_step(scores, p->scale * LOG2_E, &band, &q, rows, columns, p->amx);
+        if (p->pairs) tile_round_pairs(scores, NULL, p->amx ? whole_blocks(columns) : columns);
+        if (p->amx) {
+            if (j > first) tile_scale(sums, q.softmax.keep, p->HS);
+            tile_amx(sums, TILE, tile_transpose(values, v + at, p->row, columns, p->HS), scores, TILE, p->HS,
+                     rows, columns, j > first);
+            continue;
+        }
         load_rows(p, values, v + at, p->row, columns);
         struct tile_operand probabilities = {scores, 1, TILE, TILE};
         tile_multiply(sums, width, probabilities, values, width, rows, width, columns, sum);
+    }
+    if (p->amx) {
+        float inverse[TILE] = {0};
+        for (int r = 0; r < rows; r++) inverse[r] = 1.0f / q.softmax.total[r];
+        tile_scale(sums, inverse, p->HS);
+        tile_store_transposed(out + out_at(p, b, i * TILE, h), p->out_row, sums, rows, p->HS);
     }
     for (int r = 0; r < rows; r++) {
         real *o = out + out_at(p, b, i * TILE + r, h);
         float inverse = 1.0f / q.softmax.total[r];
         const float *sum = sums + (ptrdiff_t)r * width;
 #pragma omp simd
-        for (int c = 0; c < p->HS; c++) o[c] = rounded(sum[c] * inverse);
+        for (int c = 0; c < (p->amx ? 0 : p->HS); c++) o[c] = rounded(sum[c] * inverse);
         lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] =
             q.softmax.max[r] * p->scale + logf(q.softmax.total[r]);
     }
@@ -274,6 +297,7 @@ void attention_forward(void *out, float *lse, const void *qkv, const int32_t *po
     {
         int worker = omp_get_thread_num();
         float *scratch = (float *)workspace + (size_t)worker * attention_worker_floats(HS);
+        if (problem.amx) amx_begin();
         while (worker < workers) {
             long task;
 #pragma omp atomic capture
@@ -284,6 +308,7 @@ void attention_forward(void *out, float *lse, const void *qkv, const int32_t *po
             for (int i = first; i <= last; i++)
                 forward_tile(&problem, out, lse, scratch, (int)(head / NH), (int)(head % NH), i);
         }
+        if (problem.amx) amx_end();
     }
 }
 
@@ -295,30 +320,34 @@ struct backward_scratch {
     float *keys, *keys_t, *values_t;                /* of key tile j */
     float *q, *dout;                                /* of query tile i: right operands */
     struct tile_operand q_rows, dout_rows, ds_rows; /* left ones */
+    struct tile_rows amx_q, amx_dout;               /* and with AMX, where q and dout are transposed, */
+    struct tile_rows q_t, dout_t;                   /* as left ones */
     float *dk, *dv;                                 /* sums for key tile j */
     float *dq;                                      /* of query tile i, if there is no room for dq_sums */
-    /* (group,T,width), T in whole groups of rows, if there is room: sums, and query tiles as they are loaded
+    /* (group,T,width), T as sums_rows says, if there is room: sums, and query tiles as they are loaded
      */
     float *dq_sums, *all_q, *all_dout;
     int first_of[TILE];
     struct band band;
 };
 
-static inline int whole_groups(int rows)
+/* T in whole groups of rows, with AMX in whole tiles. */
+static inline int sums_rows(const struct problem *p)
 {
-    return (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    int each = p->amx ? TILE : TILE_ROWS;
+    return (p->T + each - 1) / each * each;
 }
 
 /* Floats of dq_sums, of all_q and of all_dout. */
 static inline size_t sums_floats(const struct problem *p)
 {
-    return (size_t)p->group * (size_t)whole_groups(p->T) * (size_t)p->width;
+    return (size_t)p->group * (size_t)sums_rows(p) * (size_t)p->width;
 }
 
 /* Where query tile i of head g of the group is in them. */
 static inline size_t sums_at(const struct problem *p, int g, int i)
 {
-    return ((size_t)g * (size_t)whole_groups(p->T) + (size_t)i * TILE) * (size_t)p->width;
+    return ((size_t)g * (size_t)sums_rows(p) + (size_t)i * TILE) * (size_t)p->width;
 }
 
 static struct backward_scratch backward_carve(const struct problem *p, float *at, bool with_sums)
@@ -341,6 +370,26 @@ static void load_key_tile(const struct problem *p, const struct backward_scratch
     load_transposed(p, s->values_t, values, p->row, rows);
     load_transposed(p, s->keys_t, keys, p->row, rows);
     load_rows(p, s->keys, keys, p->row, rows);
+    if (p->amx && rows < TILE) {
+        int made = (rows + 1) / 2;
+        memset(s->keys + (ptrdiff_t)made * p->width, 0,
+               sizeof *s->keys * (size_t)((TILE / 2 - made) * p->width));
+    }
+}
+
+/* q and dout need one half of their room transposed, and the other half for their rows if these are no whole
+ * blocks. */
+static void amx_query_tile(const struct problem *p, struct backward_scratch *s, const real *q,
+                           const real *dout, int rows, bool load)
+{
+    ptrdiff_t half = (ptrdiff_t)TILE * p->HS / 2;
+    s->q_t = (struct tile_rows){s->q, TILE * 2}, s->dout_t = (struct tile_rows){s->dout, TILE * 2};
+    if (load) {
+        tile_transpose(s->q, q, p->row, rows, p->HS);
+        tile_transpose(s->dout, dout, p->out_row, rows, p->HS);
+    }
+    s->amx_q = tile_rows_of(s->q + half, q, p->row, rows, p->HS);
+    s->amx_dout = tile_rows_of(s->dout + half, dout, p->out_row, rows, p->HS);
 }
 
 /* Query tile i, to be used with key tile j. */
@@ -353,7 +402,12 @@ static void load_query_tile(const struct problem *p, struct backward_scratch *s,
         size_t at = sums_at(p, h % p->group, i);
         s->q = s->all_q + at, s->dout = s->all_dout + at;
     }
-    if (!s->all_q || j == first_key_tile(p, b, i)) {
+    bool load = !s->all_q || j == first_key_tile(p, b, i);
+    if (p->amx) {
+        amx_query_tile(p, s, q, dout, rows, load);
+        return;
+    }
+    if (load) {
         load_rows(p, s->q, q, p->row, rows);
         load_rows(p, s->dout, dout, p->out_row, rows);
     }
@@ -402,6 +456,14 @@ static void keys_soon(const struct problem *p, struct tile_ahead ahead[2], const
     ahead[1] = ahead_of(p, keys + (ptrdiff_t)p->NKV * p->HS, p->row, j);
 }
 
+/* What has not been computed of a row of p and ds becomes 0. */
+static void clear_outside(float *prob, float *ds, struct tile_span keys)
+{
+    for (int c = 0; c < TILE; c += SIMD_LANES)
+        if (c + SIMD_LANES <= keys.from || c >= keys.to)
+            simd_store(prob + c, (simd_vector){0}), simd_store(ds + c, (simd_vector){0});
+}
+
 /* p and ds of query tile i (loaded) against key tile j (loaded). */
 static void score_gradients(const struct problem *p, struct backward_scratch *s, const struct soon *soon,
                             int b, int h, int i, int j)
@@ -411,8 +473,13 @@ static void score_gradients(const struct problem *p, struct backward_scratch *s,
                     dp = {.pairs = p->pairs, .ahead = soon->dp};
     band_make(&s->band, p, s->first_of, i, j);
     if (!s->band.whole) score.columns = dp.columns = s->band.keys;
-    tile_multiply(s->p, TILE, s->q_rows, s->keys_t, TILE, rows, columns, p->HS, score);
-    tile_multiply(s->ds, TILE, s->dout_rows, s->values_t, TILE, rows, columns, p->HS, dp);
+    if (p->amx) {
+        tile_amx(s->p, TILE, s->amx_q, s->keys_t, TILE, rows, columns, p->HS, false);
+        tile_amx(s->ds, TILE, s->amx_dout, s->values_t, TILE, rows, columns, p->HS, false);
+    } else {
+        tile_multiply(s->p, TILE, s->q_rows, s->keys_t, TILE, rows, columns, p->HS, score);
+        tile_multiply(s->ds, TILE, s->dout_rows, s->values_t, TILE, rows, columns, p->HS, dp);
+    }
     const float *lse = p->lse + ((ptrdiff_t)b * p->NH + h) * p->T + i * TILE, *means = means_at(p, b, h, i);
     const float unit = p->scale * LOG2_E;
     for (int r = 0; r < rows; r++) {
@@ -429,16 +496,25 @@ static void score_gradients(const struct problem *p, struct backward_scratch *s,
             simd_store(prob + c, e);
             simd_store(ds + c, d);
         }
+        if (p->amx && !s->band.whole) clear_outside(prob, ds, keys);
     }
+    for (int r = rows; p->amx && r < whole_blocks(rows); r++)
+        clear_outside(s->p + (ptrdiff_t)r * TILE, s->ds + (ptrdiff_t)r * TILE, (struct tile_span){0, 0});
     if (!p->pairs) return;
-    tile_round_pairs(s->p, NULL, rows);
-    tile_round_pairs(s->ds, (real *)(s->p + TILE * TILE / 2), rows);
+    int rounded_rows = p->amx ? whole_blocks(rows) : rows;
+    tile_round_pairs(s->p, NULL, rounded_rows);
+    tile_round_pairs(s->ds, (real *)(s->p + TILE * TILE / 2), rounded_rows);
 }
 
 static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, const struct soon *soon,
                        int i, int j, bool first)
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
+    if (p->amx) {
+        tile_amx(s->dv, TILE, s->dout_t, s->p, TILE, p->HS, columns, rows, !first);
+        tile_amx(s->dk, TILE, s->q_t, s->ds, TILE, p->HS, columns, rows, !first);
+        return;
+    }
     struct tile_how how = {p->pairs, !first, NULL, NULL, s->band.whole ? NULL : s->band.queries, soon->dv};
     struct tile_operand p_t = {s->p, 1, TILE, TILE}, ds_t = {s->ds, 1, TILE, TILE};
     tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, how);
@@ -456,7 +532,11 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
     struct tile_how how = {.pairs = p->pairs, .add = !first, .steps = s->band.whole ? NULL : s->band.keys};
     float *to = sums ? sums : s->dq;
     if (!sums && !first) tile_copy(to, width, dq, p->row, rows, p->HS); /* fp32 */
-    tile_multiply(to, width, s->ds_rows, s->keys, width, rows, width, columns, how);
+    if (p->amx)
+        tile_amx(to, width, (struct tile_rows){s->p + TILE * TILE / 2, TILE * 2}, s->keys, width, rows, p->HS,
+                 columns, !first);
+    else
+        tile_multiply(to, width, s->ds_rows, s->keys, width, rows, width, columns, how);
     for (int r = 0; (!sums || j == i) && r < rows; r++)
         real_round(dq + r * p->row, to + (ptrdiff_t)r * width, p->HS);
 }
@@ -484,6 +564,12 @@ static void backward_key_tile(const struct problem *p, struct backward_scratch *
             add_to_dkv(p, s, &soon, i, j, i == j && g == 0);
             if (with_dq) add_to_dq(p, s, s->dq_sums ? s->dq_sums + sums_at(p, g, i) : NULL, b, h, i, j);
         }
+    if (p->amx) {
+        real *dk = p->dqkv + qkv_at(p, b, j * TILE, p->NH + kv);
+        tile_store_transposed(dk, p->row, s->dk, tile_rows(p, j), p->HS);
+        tile_store_transposed(dk + (ptrdiff_t)p->NKV * p->HS, p->row, s->dv, tile_rows(p, j), p->HS);
+        return;
+    }
     for (int r = 0; r < tile_rows(p, j); r++) {
         real *dk = p->dqkv + qkv_at(p, b, j * TILE + r, p->NH + kv), *dv = dk + (ptrdiff_t)p->NKV * p->HS;
         real_round(dk, s->dk + (ptrdiff_t)r * p->width, p->HS);
@@ -528,6 +614,7 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
 #pragma omp for schedule(static)
             for (long task = 0; task < query_tasks; task++)
                 make_means(&problem, (int)(task / tiles / NH), (int)(task / tiles % NH), (int)(task % tiles));
+        if (problem.amx) amx_begin();
         while (worker < workers) {
             long task;
 #pragma omp atomic capture
@@ -546,6 +633,7 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
                                     tiles - 1 - (int)((task - key_tasks) % tiles));
             }
         }
+        if (problem.amx) amx_end();
     }
     if (cos_sin) rope(dqkv, cos_sin, positions, B, T, NH, NKV, HS, true, stream);
 }

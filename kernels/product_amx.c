@@ -39,7 +39,7 @@ struct plan {
 /* ---- packing ---- */
 
 /* out: of ROWS lines, blocks of WORDS words of each. Lines that do not exist are 0, and so are steps that
- * fill the last block. For lines whose steps lie one after the other. */
+ * fill the last block. For lines whose steps lie one after the other; amx_transpose does the others. */
 static void strip_of_rows(uint32_t *out, const struct lines *x, int line, int step, int count, int steps)
 {
     for (int r = 0; r < ROWS; r++) {
@@ -48,41 +48,6 @@ static void strip_of_rows(uint32_t *out, const struct lines *x, int line, int st
         for (int k = 0; k < steps; k += 2 * WORDS, to += ROWS * WORDS) {
             __mmask32 there = r >= count ? 0 : steps - k >= 32 ? ~0u : (1u << (steps - k)) - 1;
             _mm512_store_si512(to, _mm512_maskz_loadu_epi16(there, from + 2 * k));
-        }
-    }
-}
-
-/* The same of one block of lines whose elements of a step lie one after the other. Words of two steps are
- * made first, then four words of a line, which are stored together. */
-static void strip_of_columns(uint32_t *out, const struct lines *x, int line, int step, int count, int steps)
-{
-    __mmask32 there = count >= 32 ? ~0u : (1u << count) - 1;
-    for (int w = 0; w < WORDS; w += 4) {
-        __m512i low[4], high[4];
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            int k = 2 * (w + i);
-            __m512i even = _mm512_maskz_loadu_epi16(k < steps ? there : 0, element_at(x, line, step + k)),
-                    odd = _mm512_maskz_loadu_epi16(k + 1 < steps ? there : 0,
-                                                   element_at(x, line, step + k + 1));
-            low[i] = _mm512_unpacklo_epi16(even, odd), high[i] = _mm512_unpackhi_epi16(even, odd);
-        }
-#pragma GCC unroll 2
-        for (int half = 0; half < 2; half++) {
-            const __m512i *q = half ? high : low;
-            __m512i ab = _mm512_unpacklo_epi32(q[0], q[1]), cd = _mm512_unpacklo_epi32(q[2], q[3]);
-            __m512i more_ab = _mm512_unpackhi_epi32(q[0], q[1]), more_cd = _mm512_unpackhi_epi32(q[2], q[3]);
-            __m512i row[4] = {_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd),
-                              _mm512_unpacklo_epi64(more_ab, more_cd),
-                              _mm512_unpackhi_epi64(more_ab, more_cd)};
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) {
-                uint32_t *to = out + (4 * half + i) * WORDS + w;
-                _mm_store_si128((__m128i *)to, _mm512_extracti32x4_epi32(row[i], 0));
-                _mm_store_si128((__m128i *)(to + 8 * WORDS), _mm512_extracti32x4_epi32(row[i], 1));
-                _mm_store_si128((__m128i *)(to + 16 * WORDS), _mm512_extracti32x4_epi32(row[i], 2));
-                _mm_store_si128((__m128i *)(to + 24 * WORDS), _mm512_extracti32x4_epi32(row[i], 3));
-            }
         }
     }
 }
@@ -112,8 +77,8 @@ static void pack_group(const struct plan *p, int m, int end, int k, int steps, i
     }
     for (int done = 0; !rows && done < steps; done += 2 * WORDS)
         for (int s = 0; m + s * ROWS < end; s++)
-            strip_of_columns(p->group + (s * words + done / 2) * ROWS, &p->a, m + s * ROWS, k + done,
-                             end - m - s * ROWS, steps - done);
+            amx_transpose(p->group + (s * words + done / 2) * ROWS, WORDS, &p->a, m + s * ROWS, k + done,
+                          end - m - s * ROWS, steps - done);
 }
 
 /* Panels of the columns [n, end): `words` words of each of COLUMNS columns. */
