@@ -76,27 +76,28 @@ __attribute__((always_inline)) static inline void amx_step(const char *a, ptrdif
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* Stores four words of each of 16 rows that lie `pitch` words apart. q[i]: word i of all rows; the four that
+/* Stores four words of each of 16 rows that lie `pitch` bytes apart. q[i]: word i of all rows; the four that
  * share a quarter of a vector follow each other, those of the next are `apart` rows on. */
-__attribute__((always_inline)) static inline void amx_store_words(uint32_t *to, ptrdiff_t pitch,
-                                                                  const int apart, const __m512i q[4])
+__attribute__((always_inline)) static inline void amx_store_words(void *to, ptrdiff_t pitch, const int apart,
+                                                                  const __m512i q[4])
 {
     __m512i a = _mm512_unpacklo_epi32(q[0], q[1]), b = _mm512_unpacklo_epi32(q[2], q[3]),
             c = _mm512_unpackhi_epi32(q[0], q[1]), d = _mm512_unpackhi_epi32(q[2], q[3]);
     __m512i row[4] = {_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b), _mm512_unpacklo_epi64(c, d),
                       _mm512_unpackhi_epi64(c, d)};
+    char *at = to;
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++, to += pitch) {
-        _mm_storeu_si128((__m128i *)to, _mm512_extracti32x4_epi32(row[i], 0));
-        _mm_storeu_si128((__m128i *)(to + apart * pitch), _mm512_extracti32x4_epi32(row[i], 1));
-        _mm_storeu_si128((__m128i *)(to + 2 * apart * pitch), _mm512_extracti32x4_epi32(row[i], 2));
-        _mm_storeu_si128((__m128i *)(to + 3 * apart * pitch), _mm512_extracti32x4_epi32(row[i], 3));
+    for (int i = 0; i < 4; i++, at += pitch) {
+        _mm_storeu_si128((__m128i_u *)at, _mm512_extracti32x4_epi32(row[i], 0));
+        _mm_storeu_si128((__m128i_u *)(at + apart * pitch), _mm512_extracti32x4_epi32(row[i], 1));
+        _mm_storeu_si128((__m128i_u *)(at + 2 * apart * pitch), _mm512_extracti32x4_epi32(row[i], 2));
+        _mm_storeu_si128((__m128i_u *)(at + 3 * apart * pitch), _mm512_extracti32x4_epi32(row[i], 3));
     }
 }
 
-/* out: AMX_ROWS rows, `pitch` words apart, of AMX_WORDS words each, of lines whose elements of a step lie one
+/* out: AMX_ROWS rows, `pitch` bytes apart, of AMX_WORDS words each, of lines whose elements of a step lie one
  * after the other. Lines and steps that do not exist are 0. */
-static inline void amx_transpose(uint32_t *out, ptrdiff_t pitch, const struct lines *x, int line, int step,
+static inline void amx_transpose(void *out, ptrdiff_t pitch, const struct lines *x, int line, int step,
                                  int count, int steps)
 {
     __mmask32 there = count >= 32 ? ~0u : (1u << count) - 1;
@@ -110,8 +111,8 @@ static inline void amx_transpose(uint32_t *out, ptrdiff_t pitch, const struct li
                                                    element_at(x, line, step + k + 1));
             low[i] = _mm512_unpacklo_epi16(even, odd), high[i] = _mm512_unpackhi_epi16(even, odd);
         }
-        amx_store_words(out + w, pitch, 8, low);
-        amx_store_words(out + w + 4 * pitch, pitch, 8, high);
+        amx_store_words((char *)out + 4 * w, pitch, 8, low);
+        amx_store_words((char *)out + 4 * w + 4 * pitch, pitch, 8, high);
     }
 }
 

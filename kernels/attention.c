@@ -219,11 +219,37 @@ static void softmax_step(float *scores, float unit, const struct band *band, str
     }
 }
 
-static void forward_tile(const struct problem *p, real *out, float *lse, float *scratch, int b, int h, int i)
+/* Values of key tile j, transposed. While a worker does all tiles of a head, those that there is room for are
+ * kept: tile j is first seen by query tile j. */
+static struct tile_rows values_transposed(const struct problem *p, float *room, const real *values, int i,
+                                          int j, bool whole)
+{
+    size_t each = (size_t)TILE * (size_t)p->HS / 2, used = (size_t)TILE * (size_t)(TILE + 3 * p->width);
+    int slots = (int)((attention_worker_floats(p->HS) - used) / each);
+    bool kept = whole && j < slots - 1;
+    float *to = room + each * (size_t)(kept ? j : slots - 1);
+    if (!kept || i == j) return tile_transpose(to, values, p->row, tile_rows(p, j), p->HS);
+    return (struct tile_rows){to, TILE * 2};
+}
+
+/* Rows of the tile after tile i of a head. */
+static void fetch_next(const struct problem *p, const real *query, const real *keys, const real *values,
+                       int i)
+{
+    if ((i + 1) * TILE >= p->T) return;
+    const struct tile_ahead next[3] = {ahead_of(p, keys + TILE * p->row, p->row, i + 1),
+                                       ahead_of(p, values + TILE * p->row, p->row, i + 1),
+                                       ahead_of(p, query + TILE * p->row, p->row, i + 1)};
+    for (int r = 0; r < TILE; r += TILE_ROWS) tile_fetch(next, r), tile_fetch(next + 1, r);
+}
+
+/* whole: the worker does query tiles 0 to i of the head one after the other. */
+static void forward_tile(const struct problem *p, real *out, float *lse, float *scratch, int b, int h, int i,
+                         bool whole)
 {
     int width = p->width, rows = tile_rows(p, i), first = first_key_tile(p, b, i);
-    float *scores = scratch, *queries = scores + TILE * TILE, *values = queries + (ptrdiff_t)width * TILE;
-    float *sums = values + (ptrdiff_t)width * TILE, *wide = sums + (ptrdiff_t)width * TILE;
+    float *scores = scratch, *queries = scores + TILE * TILE, *sums = queries + (ptrdiff_t)width * TILE;
+    float *wide = sums + (ptrdiff_t)width * TILE, *values = wide + (ptrdiff_t)width * TILE;
     const real *query = p->qkv + qkv_at(p, b, i * TILE, h),
                *keys = p->qkv + qkv_at(p, b, 0, p->NH + h / p->group), *v = keys + (ptrdiff_t)p->NKV * p->HS;
     struct queries q;
@@ -254,13 +280,14 @@ static void forward_tile(const struct problem *p, real *out, float *lse, float *
         else
             tile_multiply(scores, TILE, rows_operand(p, wide, keys + at, p->row, columns), queries, TILE,
                           columns, TILE, p->HS, score);
+        if (p->amx && j == i) fetch_next(p, query, keys + at, v + at, i);
         if (!band.whole) mask(scores, &band, &q, i, j, columns);
         softmax_step(scores, p->scale * LOG2_E, &band, &q, rows, columns, p->amx);
         if (p->pairs) tile_round_pairs(scores, NULL, p->amx ? whole_blocks(columns) : columns);
         if (p->amx) {
             if (j > first) tile_scale(sums, q.softmax.keep, p->HS);
-            tile_amx(sums, TILE, tile_transpose(values, v + at, p->row, columns, p->HS), scores, TILE, p->HS,
-                     rows, columns, j > first);
+            tile_amx(sums, TILE, values_transposed(p, values, v + at, i, j, whole), scores, TILE, p->HS, rows,
+                     columns, j > first);
             continue;
         }
         load_rows(p, values, v + at, p->row, columns);
@@ -306,7 +333,7 @@ void attention_forward(void *out, float *lse, const void *qkv, const int32_t *po
             long head = whole ? task : task / tiles;
             int first = whole ? 0 : tiles - 1 - (int)(task % tiles), last = whole ? tiles - 1 : first;
             for (int i = first; i <= last; i++)
-                forward_tile(&problem, out, lse, scratch, (int)(head / NH), (int)(head % NH), i);
+                forward_tile(&problem, out, lse, scratch, (int)(head / NH), (int)(head % NH), i, whole);
         }
         if (problem.amx) amx_end();
     }

@@ -77,7 +77,7 @@ static void pack_group(const struct plan *p, int m, int end, int k, int steps, i
     }
     for (int done = 0; !rows && done < steps; done += 2 * WORDS)
         for (int s = 0; m + s * ROWS < end; s++)
-            amx_transpose(p->group + (s * words + done / 2) * ROWS, WORDS, &p->a, m + s * ROWS, k + done,
+            amx_transpose(p->group + (s * words + done / 2) * ROWS, 4 * WORDS, &p->a, m + s * ROWS, k + done,
                           end - m - s * ROWS, steps - done);
 }
 

@@ -47,7 +47,7 @@ static inline struct tile_rows tile_transpose(void *to, const real *from, ptrdif
     const struct lines x = {(const char *)from, 2, step * 2, 2};
     for (int line = 0; line < HS; line += TILE_AMX)
         for (int k = 0; k < whole_blocks(rows); k += TILE_AMX)
-            amx_transpose((uint32_t *)to + (line * TILE + k) / 2, TILE / 2, &x, line, k, TILE_AMX, rows - k);
+            amx_transpose((real *)to + line * TILE + k, TILE * 2, &x, line, k, TILE_AMX, rows - k);
     return (struct tile_rows){to, TILE * 2};
 }
 
@@ -86,14 +86,18 @@ static inline void tile_store_transposed(real *out, ptrdiff_t step, float *x, in
 {
     tile_round_pairs(x, NULL, HS);
     const uint32_t *words = (const uint32_t *)x;
-    for (int w = 0; w < HS / 2; w += 4)
-        for (int r = 0; r < rows; r += SIMD_LANES) {
+    for (int r = 0; r < rows; r += SIMD_LANES)
+        for (int w = 0; w < HS / 2; w += 4) {
+            real *to = out + r * step + 2 * w;
             uint32_t spare[SIMD_LANES * 4];
             __m512i q[4];
             for (int i = 0; i < 4; i++) q[i] = _mm512_loadu_si512(words + (w + i) * TILE + r);
-            amx_store_words(spare, 4, 4, q);
-            for (int i = 0; i < SIMD_LANES && r + i < rows; i++)
-                memcpy(out + (r + i) * step + 2 * w, spare + 4 * i, 16);
+            if (rows - r >= SIMD_LANES)
+                amx_store_words(to, step * 2, 4, q);
+            else
+                amx_store_words(spare, 16, 4, q);
+            for (int i = 0; i < rows - r && rows - r < SIMD_LANES; i++)
+                memcpy(to + i * step, spare + 4 * i, 16);
         }
 }
 
