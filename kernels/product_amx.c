@@ -58,10 +58,13 @@ struct strip {
     ptrdiff_t row, block; /* bytes from a row to the next, and from a block of words to the next */
 };
 
-/* Rows [m, end) of a, where they are or, packed, in `to`. */
+/* Rows [m, end) of a, where they are or, packed, in `to`. Rows that are whole KiB apart share few lines of
+ * the first-level cache, which matters where not all steps are done at once and so the other operands are in
+ * it. */
 static struct strip strip_at(const struct plan *p, const uint32_t *to, int m, int end, int k, int steps)
 {
-    bool packed = p->sums || p->a.step != 2 || end - m < ROWS || steps % (2 * WORDS) != 0;
+    bool packed =
+        (p->sums && p->a.line % 1024 == 0) || p->a.step != 2 || end - m < ROWS || steps % (2 * WORDS) != 0;
     return packed ? (struct strip){(const char *)to, 4 * WORDS, 4 * ROWS * WORDS}
                   : (struct strip){element_at(&p->a, m, k), p->a.line, 4 * WORDS};
 }
