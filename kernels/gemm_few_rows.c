@@ -11,12 +11,17 @@
  * With dot products of pairs (vdpbf16ps), x and w in bf16 are multiplied as they lie in memory, a vector of
  * 32 at a time.
  *
+ * With AMX and several rows of x, tiles of w are read as they lie in memory, as the left operand of out
+ * transposed; x is packed.
+ *
  * NF4: a block of 64 elements at a time is decoded into a buffer and multiplied with all rows of x; with
  * AVX-512 and one row of x it stays in registers. Decoding takes longer than reading codes from a cache. */
 
+#include "kernels/amx.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/nf4_decode.h"
 #include "kernels/pack.h"
+#include "kernels/product.h"
 #include "kernels/real.h"
 
 /* All sums of a tile are in registers: 16 of the 32 of AVX-512 and NEON, 8 of 16. */
@@ -171,6 +176,82 @@ INLINE void columns(const struct product *p, int n, int end, enum kind kind)
     for (; n < end; n++) strip(p, n, 1, kind);
 }
 
+/* ---- AMX ---- */
+
+#ifdef __AMX_BF16__
+
+/* Columns of x transposed, at least FEW_ROWS_MAX, and columns of out: as many as a tile has. */
+enum { AMX_LANES = 16 };
+
+static bool amx_can(const struct product *p, const struct stream *stream)
+{
+    return stream->bf16_products == BF16_TILES && p->w.element == ELEMENT_BF16 && p->M > 1 &&
+           p->K % (2 * AMX_WORDS) == 0 && (size_t)p->K / 2 * AMX_LANES * sizeof(uint32_t) <= product_bytes();
+}
+
+/* Columns [n, n + AMX_LANES) of out from their sums (AMX_LANES, AMX_LANES). */
+static void amx_finish(const struct product *p, int n, const float *sums)
+{
+    _Alignas(64) uint32_t rows[AMX_LANES][AMX_LANES / 2];
+    for (int w = 0; w < AMX_LANES / 2; w += 4) {
+        __m512i q[4];
+        for (int i = 0; i < 4; i++) {
+            const float *at = sums + (ptrdiff_t)2 * (w + i) * AMX_LANES;
+            __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(at))),
+                    high =
+                        _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(at + AMX_LANES)));
+            q[i] = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+        }
+        amx_store_words(&rows[0][w], sizeof rows[0], 4, q);
+    }
+    for (int m = 0; m < p->M; m++)
+        memcpy((real *)p->out.at + (size_t)m * (size_t)p->out.stride + (size_t)n, rows[m], sizeof rows[0]);
+}
+
+/* One tile of columns of out from n on, or two. x: packed. */
+INLINE void amx_tiles(const struct product *p, int n, const bool two, const uint32_t *x)
+{
+    _Alignas(64) float sums[AMX_LANES * AMX_LANES];
+    ptrdiff_t row = (ptrdiff_t)p->w.stride * 2;
+    const char *w = (const char *)p->w.at + n * row;
+    _tile_zero(0);
+    _tile_zero(1);
+    for (int k = 0; k < p->K; k += 2 * AMX_WORDS, w += 64, x += AMX_WORDS * AMX_LANES) {
+        _tile_loadd(4, x, 64);
+        _tile_loadd(5, w, row);
+        _tile_dpbf16ps(0, 5, 4);
+        if (!two) continue;
+        _tile_loadd(6, w + AMX_LANES * row, row);
+        _tile_dpbf16ps(1, 6, 4);
+        for (int r = 0; r < 2 * AMX_LANES; r++) /* of the next two */
+            __builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)((2 * AMX_LANES + r) * row)), 0, 2);
+    }
+    _tile_stored(0, sums, 64);
+    amx_finish(p, n, sums);
+    if (!two) return;
+    _tile_stored(1, sums, 64);
+    amx_finish(p, n + AMX_LANES, sums);
+}
+
+/* The columns [n, end) of out that fill tiles; returns the first one that is left. */
+static int amx_columns(const struct product *p, int n, int end, const uint32_t *x)
+{
+    amx_begin();
+    for (; n + 2 * AMX_LANES <= end; n += 2 * AMX_LANES) amx_tiles(p, n, true, x);
+    for (; n + AMX_LANES <= end; n += AMX_LANES) amx_tiles(p, n, false, x);
+    amx_end();
+    return n;
+}
+
+/* x (words, AMX_LANES). Lanes without a row of x hold its first one. */
+static void amx_pack(const struct product *p, uint32_t *to)
+{
+    const struct lines x = {p->x.at, p->x.stride * (ptrdiff_t)sizeof(real), sizeof(real), sizeof(real)};
+    pack(to, AMX_LANES, &x, 0, 0, p->M, p->K, FORM_PAIRS);
+}
+
+#endif
+
 /* ---- NF4 ---- */
 
 /* Where the weights are: (N, K), `elements` in all. */
@@ -247,23 +328,29 @@ void gemm_few_rows(struct matrix out, struct matrix x, struct matrix w, int M, i
 {
     const struct product p = {out, x, w, M, K};
     size_t elements = (size_t)N * (size_t)K;
-    const struct nf4_weights packed = {w.at,
-                                       (const float *)((const uint8_t *)w.at + nf4_code_bytes(elements)),
-                                       elements, w.element == ELEMENT_NF4_NESTED};
+    const struct nf4_weights codes = {w.at, (const float *)((const uint8_t *)w.at + nf4_code_bytes(elements)),
+                                      elements, w.element == ELEMENT_NF4_NESTED};
     long lines = (N + 15) / 16; /* so that two threads never write to one cache line */
     int threads = stream->threads;
     bool pairs = TILE_PAIRS && stream->bf16_products == BF16_DOTS;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int i = 0; i < threads; i++) {
         long from = lines * i / threads * 16, to = lines * (i + 1) / threads * 16;
-        int end = to < N ? (int)to : N;
+        int end = to < N ? (int)to : N, first = (int)from;
+#ifdef __AMX_BF16__
+        if (amx_can(&p, stream)) {
+            uint32_t *packed = (uint32_t *)((char *)stream->products + (size_t)i * product_bytes());
+            amx_pack(&p, packed);
+            first = amx_columns(&p, first, end, packed);
+        }
+#endif
         if (element_is_nf4(w.element))
-            nf4_columns(&p, &packed, (int)from, end);
+            nf4_columns(&p, &codes, first, end);
         else if (w.element == ELEMENT_FP32)
-            columns(&p, (int)from, end, FLOATS);
+            columns(&p, first, end, FLOATS);
         else if (pairs)
-            columns(&p, (int)from, end, PAIRS);
+            columns(&p, first, end, PAIRS);
         else
-            columns(&p, (int)from, end, HALVES);
+            columns(&p, first, end, HALVES);
     }
 }
