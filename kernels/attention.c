@@ -525,10 +525,8 @@ static void score_gradients(const struct problem *p, struct backward_scratch *s,
         }
         if (p->amx && !s->band.whole) clear_outside(prob, ds, keys);
     }
-    for (int r = rows; p->amx && r < whole_blocks(rows); r++)
-        clear_outside(s->p + (ptrdiff_t)r * TILE, s->ds + (ptrdiff_t)r * TILE, (struct tile_span){0, 0});
     if (!p->pairs) return;
-    int rounded_rows = p->amx ? whole_blocks(rows) : rows;
+    int rounded_rows = p->amx ? whole_blocks(rows) : rows; /* AMX has made rows of zeros */
     tile_round_pairs(s->p, NULL, rounded_rows);
     tile_round_pairs(s->ds, (real *)(s->p + TILE * TILE / 2), rounded_rows);
 }

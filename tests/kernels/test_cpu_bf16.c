@@ -1,6 +1,7 @@
 /* Every CPU twin in bf16 on every instruction set of this processor, against the same in fp32 on the same
  * inputs; products against fp64, too. */
 #include <math.h>
+#include <sys/mman.h>
 
 #include "kernels/device/cpu.h"
 #include "tests/cmocka.h"
@@ -87,6 +88,7 @@ static void large(const struct sides *sides)
          .seed = 2,
          .window = 130},
         {.B = 1, .T = 3, .NH = 1, .NKV = 1, .HS = 1024, .C = 8, .F = 8, .V = 8, .seed = 3},
+        {.B = 2, .T = 1000, .NH = 8, .NKV = 8, .HS = 32, .C = 8, .F = 8, .V = 8, .seed = 4},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (const struct op_case *op = op_cases; op->name; op++) compare(op, shapes[i], sides);
@@ -137,6 +139,7 @@ struct product_trial {
     int M, N, K, gap;
     bool ta, tb, add, narrow; /* narrow: out is bf16 */
     float factor;
+    bool few; /* gemm_few_rows */
 };
 
 /* out in fp32 differs by the rounding of sums, out in bf16 by at most twice that of the numbers themselves.
@@ -149,10 +152,13 @@ static void expect_product(const struct sides *sides, struct product_trial t, ui
                    out = operand_new((size_t)t.M * (size_t)ldo, seed + 2),
                    before = operand_new((size_t)t.M * (size_t)ldo, seed + 2);
     double error = 0, least = 0, size = 0;
-    sides->bf16.backend->gemm(
-        t.narrow ? matrix_view(out.narrow, ELEMENT_BF16, ldo) : matrix_view(out.wide, ELEMENT_FP32, ldo),
-        matrix_view(a.narrow, ELEMENT_BF16, lda), matrix_view(b.narrow, ELEMENT_BF16, ldb), t.M, t.N, t.K,
-        t.ta, t.tb, t.add, t.factor, sides->bf16.stream);
+    struct matrix y = t.narrow ? matrix_view(out.narrow, ELEMENT_BF16, ldo)
+                               : matrix_view(out.wide, ELEMENT_FP32, ldo),
+                  x = matrix_view(a.narrow, ELEMENT_BF16, lda), w = matrix_view(b.narrow, ELEMENT_BF16, ldb);
+    if (t.few)
+        sides->bf16.backend->gemm_few_rows(y, x, w, t.M, t.N, t.K, sides->bf16.stream);
+    else
+        sides->bf16.backend->gemm(y, x, w, t.M, t.N, t.K, t.ta, t.tb, t.add, t.factor, sides->bf16.stream);
     for (int m = 0; m < t.M; m++)
         for (int n = 0; n < ldo; n++) {
             size_t at = (size_t)m * (size_t)ldo + (size_t)n;
@@ -185,15 +191,85 @@ static void products(const struct sides *sides)
         expect_product(sides,
                        (struct product_trial){sizes[check_word(1, i) % 9], sizes[check_word(2, i) % 9],
                                               depths[check_word(3, i) % 8], i & 8 ? 1 + (int)i % 5 : 0, i & 1,
-                                              i & 2, i & 4, i & 16, i & 8 ? -0.3f : 1},
+                                              i & 2, i & 4, i & 16, i & 8 ? -0.3f : 1, false},
                        3 * i);
-    expect_product(sides, (struct product_trial){37, 601, 300, 0, false, true, false, true, 1}, 1);
-    expect_product(sides, (struct product_trial){5003, 33, 530, 0, true, false, true, true, 1}, 2);
+    for (int i = 0; i < 12; i++) {
+        struct product_trial few = {
+            .M = 1 + i * 5 % FEW_ROWS_MAX, .N = sizes[i % 9] + 64 * (i & 1), .K = 32 * (i + 1)};
+        few.tb = few.narrow = few.few = true, few.factor = 1, few.gap = i & 2 ? 8 : 0;
+        expect_product(sides, few, 7 * (uint32_t)i);
+    }
+    expect_product(sides, (struct product_trial){37, 601, 300, 0, false, true, false, true, 1, false}, 1);
+    expect_product(sides, (struct product_trial){5003, 33, 530, 0, true, false, true, true, 1, false}, 2);
 }
 
 TEST_CASE(products_agree_with_fp64)
 {
     each_isa(products);
+}
+
+/* Rows whose sums do not all fit into memory at a time, nor do these fill tiles. */
+static void tall(const struct sides *sides)
+{
+    expect_product(sides, (struct product_trial){2750, 70, 1100, 0, false, true, false, true, 1, false}, 1);
+}
+
+TEST_CASE(products_of_many_rows_agree_with_fp64)
+{
+    with_isa(cpu_isa(), tall);
+}
+
+/* Products read nothing behind their operands: there is no memory. */
+static void at_the_end(const struct sides *sides)
+{
+    enum { M = 35, K = 64, END = 1 << 16 };
+    float out[M * M];
+    char *region = mmap(NULL, 2 * END, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(region != MAP_FAILED && mprotect(region + END, END, PROT_NONE) == 0);
+    char *last = region + END - M * K * sizeof(uint16_t);
+    for (int transposed = 0; transposed < 4; transposed++) {
+        bool ta = transposed & 1, tb = transposed & 2;
+        struct matrix a = matrix_view(last, ELEMENT_BF16, ta ? M : K),
+                      b = matrix_view(last, ELEMENT_BF16, tb ? K : M);
+        sides->bf16.backend->gemm(matrix_view(out, ELEMENT_FP32, M), a, b, M, M, K, ta, tb, false, 1,
+                                  sides->bf16.stream);
+    }
+    sides->bf16.backend->gemm_few_rows(matrix_view(out, ELEMENT_BF16, M),
+                                       matrix_view(region, ELEMENT_BF16, K),
+                                       matrix_view(last, ELEMENT_BF16, K), 7, M, K, sides->bf16.stream);
+    munmap(region, 2 * END);
+}
+
+TEST_CASE(products_read_nothing_behind_their_operands)
+{
+    each_isa(at_the_end);
+}
+
+/* What an earlier product has left in the memory of packed operands must not matter. */
+static void after_infinity(const struct sides *sides)
+{
+    enum { SIZE = 64, DEPTH = 33 };
+    struct operand a = operand_new(SIZE * SIZE, 1), b = operand_new(SIZE * SIZE, 2),
+                   out = operand_new(SIZE * SIZE, 3);
+    struct matrix y = matrix_view(out.wide, ELEMENT_FP32, SIZE),
+                  x = matrix_view(a.narrow, ELEMENT_BF16, SIZE),
+                  w = matrix_view(b.narrow, ELEMENT_BF16, SIZE);
+    for (int i = 0; i < SIZE * SIZE; i++) b.narrow[i] = a.narrow[i] = 0x7f80;
+    sides->bf16.backend->gemm(y, x, w, SIZE, SIZE, SIZE, false, false, false, 1, sides->bf16.stream);
+    for (int i = 0; i < SIZE * SIZE; i++) b.narrow[i] = a.narrow[i] = 0x3f80;
+    for (int transposed = 0; transposed < 4; transposed++) {
+        sides->bf16.backend->gemm(y, x, w, DEPTH, DEPTH, DEPTH, transposed & 1, transposed & 2, false, 1,
+                                  sides->bf16.stream);
+        for (int i = 0; i < DEPTH * SIZE; i++)
+            if (i % SIZE < DEPTH && out.wide[i] != (float)DEPTH)
+                fail_msg("%s: %d of %d is %g", cpu_isa(), i, DEPTH, (double)out.wide[i]);
+    }
+    operand_release(a), operand_release(b), operand_release(out);
+}
+
+TEST_CASE(an_infinite_product_leaves_nothing_to_the_next)
+{
+    each_isa(after_infinity);
 }
 
 /* out (M,N) of a and b in bf16 (MOST rows and columns), from row m and column n on. */
