@@ -15,6 +15,7 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 #include "kernels/tile.h"
+#include "kernels/tile_amx.h"
 
 /* Many queries are padded to a multiple of LANES; FEW queries have their keys in the lanes, QUERIES of them
  * share what is loaded of a key, and the next but AHEAD are fetched. */
@@ -27,6 +28,7 @@ struct problem {
     const int32_t *slots, *positions;
     int N, window, S, NH, NKV, HS, group, width, ranges, range_keys;
     bool pairs; /* products are by dot products */
+    bool amx;   /* those of many queries are by AMX */
     float unit; /* scores become powers of two: by log2(e), divided by sqrt(HS) */
 };
 
@@ -89,8 +91,9 @@ static float *partial_at(const struct problem *p, int row, int head, int range)
     return p->partial + at * (size_t)(p->HS + 2);
 }
 
-/* Lanes without a query get zeros, which do no harm. */
-static void load_queries(const struct problem *p, struct tiles *t, const struct block *b, int lanes)
+/* Lanes without a query get the first one. pairs: in words of two. */
+static void load_queries(const struct problem *p, struct tiles *t, const struct block *b, int lanes,
+                         bool pairs)
 {
     ptrdiff_t row = (ptrdiff_t)(p->NH + 2 * p->NKV) * p->HS;
     const real *from[TILE];
@@ -103,15 +106,15 @@ static void load_queries(const struct problem *p, struct tiles *t, const struct 
     }
     for (int c = 0; b->columns <= FEW && c < b->columns; c++) {
         float *to = t->queries + (ptrdiff_t)c * p->width;
-        if (p->pairs)
+        if (pairs)
             memcpy(to, from[c], (size_t)p->HS * sizeof(real));
         else
             real_widen(to, from[c], p->HS);
     }
     tile_word *to = t->queries;
-    for (int i = 0; b->columns > FEW && i < p->HS; i += p->pairs ? 2 : 1, to += TILE)
+    for (int i = 0; b->columns > FEW && i < p->HS; i += pairs ? 2 : 1, to += TILE)
         for (int c = 0; c < lanes; c++)
-            to[c] = p->pairs ? *(const tile_word *)(from[c] + i) : widened(from[c][i]);
+            to[c] = pairs ? *(const tile_word *)(from[c] + i) : widened(from[c][i]);
 }
 
 /* Sets the scores of keys from u0 on to minus infinity where the query does not see the key. */
@@ -229,22 +232,52 @@ static void softmax_of_few(const struct problem *p, struct tiles *t, int columns
     }
 }
 
+static void softmax_of_many(const struct problem *p, struct tiles *t, int u0, int count, int lanes,
+                            bool masked)
+{
+    if (masked) mask(p, t, u0, count, lanes);
+    for (int lane = 0; lane < lanes; lane += SIMD_LANES)
+        tile_softmax(t->scores, p->unit, &t->softmax, lane, 0, count);
+}
+
+/* The step of `attend` for many queries and `count` keys from u0 on. The sums are transposed: (HS, TILE). */
+static void attend_amx(const struct problem *p, struct tiles *t, const real *key, const real *value, int u0,
+                       int count, int lanes, bool masked, bool add)
+{
+    int rows = whole_blocks(count);
+    tile_amx(t->scores, TILE, tile_rows_of(t->wide, key, p->HS, count, p->HS), t->queries, TILE, count, lanes,
+             p->HS, false);
+    softmax_of_many(p, t, u0, count, lanes, masked);
+    memset(t->scores + (ptrdiff_t)count * TILE, 0, (size_t)(rows - count) * TILE * sizeof *t->scores);
+    tile_round_pairs(t->scores, NULL, rows);
+    if (add) tile_scale(t->sums, t->softmax.keep, p->HS);
+    tile_amx(t->sums, TILE, tile_transpose(t->wide, value, p->HS, count, p->HS), t->scores, TILE, p->HS,
+             lanes, count, add);
+}
+
 /* The sums, maxima and totals of the block's queries over the keys [from, to) of the slot's head, which some
  * query sees. */
 static void attend(const struct problem *p, struct tiles *t, const struct block *b, size_t head, int from,
                    int to)
 {
-    bool few = b->columns <= FEW;
-    int lanes = few ? b->columns : (b->columns + LANES - 1) / LANES * LANES,
+    bool few = b->columns <= FEW, amx = p->amx && !few;
+    int lanes = few   ? b->columns
+                : amx ? whole_blocks(b->columns)
+                      : (b->columns + LANES - 1) / LANES * LANES,
         last = p->positions[b->row + b->rows - 1];
     int first = p->positions[b->row];
     const real *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
     const real *values = p->values + head * (size_t)p->S * (size_t)p->HS;
-    load_queries(p, t, b, lanes);
+    load_queries(p, t, b, lanes, p->pairs || amx);
+    if (amx) amx_begin();
     for (int u0 = from; u0 < to; u0 += TILE) {
         int count = to - u0 < TILE ? to - u0 : TILE;
         const real *key = keys + (ptrdiff_t)u0 * p->HS, *value = values + (ptrdiff_t)u0 * p->HS;
         bool masked = u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window);
+        if (amx) {
+            attend_amx(p, t, key, value, u0, count, lanes, masked, u0 > from);
+            continue;
+        }
         struct tile_how how = {.pairs = p->pairs};
         struct tile_operand probabilities = {t->scores, few ? TILE : 1, few ? 1 : TILE, lanes};
         if (few) {
@@ -254,9 +287,7 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
             struct tile_operand k = {(const tile_word *)key, p->HS / 2, 1, count};
             if (!p->pairs) k = (struct tile_operand){wide_rows(p, t, key, count), p->width, 1, count};
             tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, how);
-            if (masked) mask(p, t, u0, count, lanes);
-            for (int lane = 0; lane < lanes; lane += SIMD_LANES)
-                tile_softmax(t->scores, p->unit, &t->softmax, lane, 0, count);
+            softmax_of_many(p, t, u0, count, lanes, masked);
             if (p->pairs) tile_round_pairs(t->scores, NULL, count);
         }
         const float *v = t->wide;
@@ -267,6 +298,11 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
         how.add = u0 > from, how.keep = u0 > from ? t->softmax.keep : NULL;
         tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count, how);
     }
+    if (!amx) return;
+    amx_end();
+    float *transposed = t->sums;
+    t->sums = t->wide, t->wide = transposed;
+    tile_columns(t->sums, transposed, lanes, p->HS);
 }
 
 static void write_results(const struct problem *p, const struct tiles *t, const struct block *b, int range,
@@ -378,6 +414,7 @@ void attention_cached(void *out, const void *qkv, const void *keys, const void *
                               .ranges = ranges,
                               .range_keys = attention_range_keys(ranges, longest),
                               .pairs = TILE_PAIRS && stream->bf16_products == BF16_DOTS && HS % 2 == 0,
+                              .amx = TILE_PAIRS && stream->bf16_products == BF16_TILES && HS % TILE_AMX == 0,
                               .unit = (float)(1.4426950408889634 / sqrt((double)HS))};
     float *scratch = problem.partial + attention_partial_floats(N, longest, NH, NKV, HS);
     long next = 0;

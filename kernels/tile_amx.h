@@ -101,7 +101,23 @@ static inline void tile_store_transposed(real *out, ptrdiff_t step, float *x, in
         }
 }
 
+/* to (columns, HS) = x (HS, TILE), transposed; columns: whole vectors */
+static inline void tile_columns(float *to, const float *x, int columns, int HS)
+{
+    for (int c = 0; c < columns; c += SIMD_LANES)
+        for (int r = 0; r < HS; r += 4) {
+            __m512i q[4];
+            for (int i = 0; i < 4; i++) q[i] = _mm512_loadu_si512(x + (ptrdiff_t)(r + i) * TILE + c);
+            amx_store_words(to + (ptrdiff_t)c * HS + r, (ptrdiff_t)HS * 4, 4, q);
+        }
+}
+
 #else
+
+static inline void tile_columns(float *to, const float *x, int columns, int HS)
+{
+    (void)to, (void)x, (void)columns, (void)HS;
+}
 
 static inline void amx_begin(void)
 {
