@@ -244,12 +244,10 @@ static void softmax_of_many(const struct problem *p, struct tiles *t, int u0, in
 static void attend_amx(const struct problem *p, struct tiles *t, const real *key, const real *value, int u0,
                        int count, int lanes, bool masked, bool add)
 {
-    int rows = whole_blocks(count);
     tile_amx(t->scores, TILE, tile_rows_of(t->wide, key, p->HS, count, p->HS), t->queries, TILE, count, lanes,
              p->HS, false);
     softmax_of_many(p, t, u0, count, lanes, masked);
-    memset(t->scores + (ptrdiff_t)count * TILE, 0, (size_t)(rows - count) * TILE * sizeof *t->scores);
-    tile_round_pairs(t->scores, NULL, rows);
+    tile_round_pairs(t->scores, NULL, whole_blocks(count)); /* AMX has made rows of zeros */
     if (add) tile_scale(t->sums, t->softmax.keep, p->HS);
     tile_amx(t->sums, TILE, tile_transpose(t->wide, value, p->HS, count, p->HS), t->scores, TILE, p->HS,
              lanes, count, add);
