@@ -2,9 +2,8 @@
  *
  * A tile is 16 rows of 64 bytes. One instruction adds to 16 x 16 sums in fp32 the products of 16 rows of a,
  * each of 32 steps of k in bf16, and of 16 columns of b, 16 words of two steps each. So b is packed as for
- * vdpbf16ps (pack.h), and a in blocks of AMX_ROWS rows by AMX_WORDS words, row by row. Of the eight tiles
- * four hold sums, 32 rows by 32 columns, two hold a, and two hold b: every tile that is loaded serves two
- * instructions.
+ * vdpbf16ps (pack.h), and a is read row by row. Of the eight tiles four hold sums, 32 rows by 32 columns, two
+ * hold a, and two hold b: every tile that is loaded serves two instructions.
  *
  * A thread calls amx_begin before its first product and amx_end after its last. */
 #ifndef ANNEAL_KERNELS_AMX_H

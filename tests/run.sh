@@ -74,7 +74,7 @@ run_one() {
     esac
     rm -f "$at.left"
     mkdir -p "$dir/home"
-    # No products in bf16 by dot products, so that train.precision = auto means fp32 on every machine. Operations are
+    # No products in bf16 by dot products or AMX, so that train.precision = auto means fp32 on every machine. Operations are
     # tested with the best instructions that this machine has.
     local isa=
     ! grep -qw avx512_bf16 /proc/cpuinfo || isa=v4-bf16
