@@ -206,6 +206,13 @@ OBJCOPY = $(shell $(CC) -print-prog-name=objcopy)
 AR = $(shell $(CC) -print-prog-name=ar)
 $(foreach table,$(TABLES),$(eval $(call kernel_rules,$(table))))
 
+# One more for tests: with AMX in plain C, for processors that lack it.
+ISA_amx_emulated := $(ISA_v4) -mavx512bf16 -D__AMX_BF16__ -include tests/kernels/amx_emulated.h
+$(eval $(call kernel_rules,amx_emulated_bf16))
+ifneq ($(filter v4,$(ISAS)),)
+$(BUILD)/tests/kernels/test_cpu_bf16: $(BUILD)/kernels/cpu_amx_emulated_bf16.o
+endif
+
 $(LIB): $(OBJ) $(KERNEL_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "kernels/device/cpu.h"
+#include "kernels/device/cpu_device.h"
 #include "tests/cmocka.h"
 #include "tests/gpu/op_cases.h"
 #include "tests/kernels/check.h"
@@ -18,15 +19,30 @@ struct sides {
     struct op_side fp32, bf16;
 };
 
+static const char EMULATED[] = "v4-bf16 with AMX in plain C";
+
+/* Makes a stream compute with AMX, whether this processor has it or not. */
+static void emulate_amx(struct stream *stream)
+{
+#ifdef __x86_64__
+    extern const struct backend cpu_table_amx_emulated_bf16;
+    stream->bf16 = &cpu_table_amx_emulated_bf16;
+#endif
+    stream->bf16_products = BF16_TILES;
+}
+
 static void with_isa(const char *isa, void (*body)(const struct sides *sides))
 {
     struct err err;
     struct sides sides;
+    bool emulated = strcmp(isa, EMULATED) == 0;
+    if (emulated) isa = "v4-bf16";
     const struct backend *backend = cpu_backend_for(isa);
     if (!backend) return;
     setenv("ANNEAL_CPU_ISA", isa, 1);
     assert_int_equal(op_side_open(&sides.fp32, backend, PRECISION_FP32, &err), STATUS_OK);
     assert_int_equal(op_side_open(&sides.bf16, backend, PRECISION_BF16, &err), STATUS_OK);
+    if (emulated) emulate_amx(sides.bf16.stream);
     body(&sides);
     op_side_close(&sides.fp32);
     op_side_close(&sides.bf16);
@@ -35,7 +51,7 @@ static void with_isa(const char *isa, void (*body)(const struct sides *sides))
 
 static void each_isa(void (*body)(const struct sides *sides))
 {
-    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot", "v4-amx"};
+    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot", "v4-amx", EMULATED};
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) with_isa(isas[i], body);
 }
 
@@ -97,6 +113,7 @@ static void large(const struct sides *sides)
 TEST_CASE(large_shapes_agree_too)
 {
     with_isa(cpu_isa(), large);
+    if (!cpu_backend_for("v4-amx")) with_isa(EMULATED, large);
 }
 
 /* ---- products ---- */
@@ -217,6 +234,7 @@ static void tall(const struct sides *sides)
 TEST_CASE(products_of_many_rows_agree_with_fp64)
 {
     with_isa(cpu_isa(), tall);
+    if (!cpu_backend_for("v4-amx")) with_isa(EMULATED, tall);
 }
 
 /* Products read nothing behind their operands: there is no memory. */
@@ -303,6 +321,29 @@ static void parts(const struct sides *sides)
 TEST_CASE(an_element_has_the_same_bits_in_every_part_of_a_product)
 {
     each_isa(parts);
+}
+
+/* The emulation gives the bits of AMX. */
+static float *emulation_result;
+
+static void product_for_emulation(const struct sides *sides)
+{
+    enum { SIZE = 96 };
+    struct operand a = operand_new(SIZE * SIZE, 1), b = operand_new(SIZE * SIZE, 2);
+    float *out = check_random(SIZE * SIZE, 3, 1);
+    part_of_product(sides, out, a, b, 0, 0, SIZE, SIZE, SIZE, SIZE);
+    if (emulation_result) assert_memory_equal(out, emulation_result, SIZE * SIZE * sizeof *out);
+    free(emulation_result);
+    emulation_result = out;
+    operand_release(a), operand_release(b);
+}
+
+TEST_CASE(emulated_products_have_the_bits_of_amx)
+{
+    if (!cpu_backend_for("v4-amx")) skip();
+    with_isa(EMULATED, product_for_emulation);
+    with_isa("v4-amx", product_for_emulation);
+    free(emulation_result);
 }
 
 TEST_MAIN()
