@@ -176,7 +176,8 @@ void amx_product(struct matrix out, struct lines a, struct lines b, int M, int N
     struct plan p = {
         out,        a,      b,      M,    N,   K, part_size(K, K <= WHOLE ? WHOLE : STEPS, 2 * WORDS),
         accumulate, factor, memory, NULL, NULL};
-    int width = part_size(N, p.steps < K ? 512 : 2 * BLOCK / p.steps, COLUMNS), height = M;
+    int width = part_size(N, p.steps < K ? 512 : 2 * BLOCK / p.steps / COLUMNS * COLUMNS, COLUMNS),
+        height = M;
     p.group = p.block + BLOCK;
     if (p.steps < K) {
         p.sums = (float *)(p.group + GROUP);

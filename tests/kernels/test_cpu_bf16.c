@@ -225,9 +225,11 @@ TEST_CASE(products_agree_with_fp64)
     each_isa(products);
 }
 
-/* Rows whose sums do not all fit into memory at a time, nor do these fill tiles. */
+/* Rows whose sums do not all fit into memory at a time, nor do these fill tiles; a block of columns that
+ * fills its memory but for less than a tile. */
 static void tall(const struct sides *sides)
 {
+    expect_product(sides, (struct product_trial){40, 905, 288, 0, true, false, false, false, 1, false}, 1);
     expect_product(sides, (struct product_trial){2750, 70, 1100, 0, false, true, false, true, 1, false}, 1);
 }
 
