@@ -13,7 +13,6 @@ size_t product_bytes(void);
  *
  * way: other than BF16_WIDENED for a and b in bf16 only, on a processor that has the instructions. */
 void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
-             bool transpose_b, bool accumulate, float factor, enum bf16_products way,
-             void *memory);
+             bool transpose_b, bool accumulate, float factor, enum bf16_products way, void *memory);
 
 #endif

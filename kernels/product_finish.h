@@ -3,6 +3,9 @@
 #ifndef ANNEAL_KERNELS_PRODUCT_FINISH_H
 #define ANNEAL_KERNELS_PRODUCT_FINISH_H
 
+#include <stdbool.h>
+
+#include "kernels/device/backend.h"
 #include "kernels/simd.h"
 
 static inline int least(int a, int b)
@@ -47,8 +50,9 @@ static inline __attribute__((always_inline)) void finish(struct matrix out, cons
 
 /* A function for each case: with a choice in its loop, compilers contract multiplying and adding in some of
  * the loop's copies and not in others, and an element's bits depend on where in a tile it is. */
-static void tile_finish(struct matrix out, const float *sums, ptrdiff_t stride, int rows, int columns,
-                        bool add, float factor)
+__attribute__((noinline, unused)) static void tile_finish(struct matrix out, const float *sums,
+                                                          ptrdiff_t stride, int rows, int columns, bool add,
+                                                          float factor)
 {
     if (out.element == ELEMENT_FP32 && add)
         finish(out, ELEMENT_FP32, sums, stride, rows, columns, true, factor);

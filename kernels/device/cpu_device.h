@@ -26,8 +26,8 @@ struct worker;
 struct stream {
     int threads;
     enum precision precision;
-    struct worker *worker;      /* NULL: none */
-    void *products;             /* product_bytes() for each thread */
+    struct worker *worker; /* NULL: none */
+    void *products;        /* product_bytes() for each thread */
     enum bf16_products bf16_products;
     const struct backend *bf16; /* the table that has the operations in bf16 */
 };
