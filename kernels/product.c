@@ -73,6 +73,18 @@ INLINE void fetch_some(struct fetch *f, int *rows, int *lines)
     }
 }
 
+/* One word of k. */
+INLINE void tile_add(const int rows, const bool pairs, simd_vector sum[ROWS][2], const tile_word *a,
+                     const float *b)
+{
+    simd_vector b0 = simd_load(b), b1 = simd_load(b + LANES);
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++) {
+        sum[r][0] = tile_step(sum[r][0], a[r], b0, pairs);
+        sum[r][1] = tile_step(sum[r][1], a[r], b1, pairs);
+    }
+}
+
 /* sums (rows, COLUMNS) = or, with `more`, += the product of `rows` lines of a and COLUMNS lines of b, as
  * packed. pairs: a word of a and b is two steps. */
 INLINE void tile_sum(const int rows, const bool pairs, float *sums, ptrdiff_t stride, bool more,
@@ -85,17 +97,13 @@ INLINE void tile_sum(const int rows, const bool pairs, float *sums, ptrdiff_t st
         for (int i = 0; i < 2; i++) sum[r][i] = (simd_vector){0};
     struct fetch f = *fetch;
     int out_rows = f.out ? rows : 0, lines = least(f.most, f.left);
-    for (int k = 0; k < words;) {
+    int k = 0;
+    for (; k + STEPS_EACH <= words; k += STEPS_EACH) {
         fetch_some(&f, &out_rows, &lines);
-        for (int end = least(k + STEPS_EACH, words); k < end; k++, a += rows, b += COLUMNS) {
-            simd_vector b0 = simd_load(b), b1 = simd_load(b + LANES);
-#pragma GCC unroll 14
-            for (int r = 0; r < rows; r++) {
-                sum[r][0] = tile_step(sum[r][0], a[r], b0, pairs);
-                sum[r][1] = tile_step(sum[r][1], a[r], b1, pairs);
-            }
-        }
+#pragma GCC unroll 4
+        for (int i = 0; i < STEPS_EACH; i++, a += rows, b += COLUMNS) tile_add(rows, pairs, sum, a, b);
     }
+    for (; k < words; k++, a += rows, b += COLUMNS) tile_add(rows, pairs, sum, a, b);
     *fetch = f;
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
