@@ -155,7 +155,7 @@ static void keys_soon(const struct problem *p, struct tile_ahead ahead[2], const
     ahead[1] = ahead_of(p, keys + (ptrdiff_t)p->NKV * p->HS, p->row, j);
 }
 
-/* What has not been computed of a row of p and ds becomes 0. */
+/* Sets a row of p and ds to 0 outside the keys that were computed. */
 static void clear_outside(float *prob, float *ds, struct tile_span keys)
 {
     for (int c = 0; c < TILE; c += SIMD_LANES)

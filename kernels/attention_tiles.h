@@ -1,5 +1,5 @@
-/* What both passes of the CPU's attention share: the problem, what a query sees, and how tiles are loaded.
- * Private to the CPU twins. */
+/* Shared by the forward and backward pass of the CPU's attention: the sizes, which keys a query sees, and
+ * loading tiles. Private to the CPU twins. */
 #ifndef ANNEAL_KERNELS_ATTENTION_TILES_H
 #define ANNEAL_KERNELS_ATTENTION_TILES_H
 

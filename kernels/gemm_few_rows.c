@@ -197,10 +197,8 @@ static void amx_finish(const struct product *p, int n, const float *sums)
         __m512i q[4];
         for (int i = 0; i < 4; i++) {
             const float *at = sums + (ptrdiff_t)2 * (w + i) * AMX_LANES;
-            __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(at))),
-                    high =
-                        _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(at + AMX_LANES)));
-            q[i] = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+            const simd_vector two[2] = {simd_load(at), simd_load(at + AMX_LANES)};
+            real_store_two((real *)&q[i], two);
         }
         amx_store_words(&rows[0][w], sizeof rows[0], 4, q);
     }

@@ -1,7 +1,7 @@
 /* See amx.h. A block of b is packed into the second-level cache, in panels of 32 columns. A strip of 32 rows
- * of a is multiplied by one panel after the other, so that it stays in the first-level cache and rows of out
- * are written from left to right. A strip is read where it is if its steps lie one after the other, and
- * packed otherwise.
+ * of a is multiplied by one panel after the other, so that it stays near (with up to 512 steps of k in the
+ * first-level cache), and rows of out are written from left to right. A strip is read where it is if its
+ * steps lie one after the other, and packed otherwise.
  *
  * Nothing is prefetched: the matrix unit computes while the processor waits for loads, and prefetching delays
  * them. The second-level cache must hold all that is packed and summed. So a K of up to WHOLE is multiplied

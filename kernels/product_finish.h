@@ -1,5 +1,5 @@
-/* What all ways to compute a product share: how it is divided, and how its sums become elements of out.
- * Private to the CPU twins. */
+/* Shared by product.c and product_amx.c: dividing a product into parts, and writing sums to out. Private to
+ * the CPU twins. */
 #ifndef ANNEAL_KERNELS_PRODUCT_FINISH_H
 #define ANNEAL_KERNELS_PRODUCT_FINISH_H
 

@@ -160,6 +160,8 @@ static inline void real_load_two(simd_vector out[2], const real *x)
 #endif
 }
 
+/* In bf16 with AVX512-BF16 the elements of both take turns, so that what is stored is words of a pair each.
+ */
 static inline void real_store_two(real *x, const simd_vector two[2])
 {
 #if defined(KERNELS_BF16) && defined(__AVX512BF16__)

@@ -219,19 +219,14 @@ static inline void tile_softmax(float *scores, float unit, struct tile_queries *
 static inline void tile_round_pairs(float *x, real *plain, int rows)
 {
 #ifdef __AVX512BF16__
-    const __m512i by_turns = _mm512_add_epi32(
-        _mm512_set1_epi32(0x100000), _mm512_mullo_epi32((__m512i)SIMD_COUNT, _mm512_set1_epi32(0x10001)));
     for (int r = 0; r < rows; r += 2)
         for (int i = 0; i < TILE; i += SIMD_LANES) {
             const float *at = x + (ptrdiff_t)r * TILE + i;
-            simd_vector second = r + 1 < rows ? simd_load(at + TILE) : (simd_vector){0};
-            __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)simd_load(at));
-            simd_store(x + (ptrdiff_t)(r / 2) * TILE + i,
-                       (simd_vector)_mm512_permutexvar_epi16(by_turns, both));
+            simd_vector two[2] = {simd_load(at), r + 1 < rows ? simd_load(at + TILE) : (simd_vector){0}};
+            real_store_two((real *)(x + (ptrdiff_t)(r / 2) * TILE + i), two);
             if (!plain) continue;
-            _mm256_storeu_si256((__m256i_u *)(plain + (ptrdiff_t)r * TILE + i), _mm512_castsi512_si256(both));
-            _mm256_storeu_si256((__m256i_u *)(plain + (ptrdiff_t)(r + 1) * TILE + i),
-                                _mm512_extracti64x4_epi64(both, 1));
+            real_store(plain + (ptrdiff_t)r * TILE + i, two[0]);
+            real_store(plain + (ptrdiff_t)(r + 1) * TILE + i, two[1]);
         }
 #else
     (void)x, (void)plain, (void)rows;

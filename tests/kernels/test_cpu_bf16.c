@@ -265,7 +265,8 @@ TEST_CASE(products_read_nothing_behind_their_operands)
     each_isa(at_the_end);
 }
 
-/* What an earlier product has left in the memory of packed operands must not matter. */
+/* A product packs its operands into memory that earlier products have used. Their numbers must not change its
+ * result. */
 static void after_infinity(const struct sides *sides)
 {
     enum { SIZE = 64, DEPTH = 33 };
