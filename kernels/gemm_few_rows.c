@@ -260,31 +260,39 @@ struct nf4_weights {
     bool nested;
 };
 
-#if defined(__AVX512F__)
+#ifdef __AVX2__
+#if SIMD_LANES == 16
+#define EVERY_SECOND(x, y, from)                                                                             \
+    __builtin_shufflevector(x, y, from, from + 2, from + 4, from + 6, from + 8, from + 10, from + 12,        \
+                            from + 14, from + 16, from + 18, from + 20, from + 22, from + 24, from + 26,     \
+                            from + 28, from + 30)
+#else
+#define EVERY_SECOND(x, y, from)                                                                             \
+    __builtin_shufflevector(x, y, from, from + 2, from + 4, from + 6, from + 8, from + 10, from + 12,        \
+                            from + 14)
+#endif
+
 /* Columns n to n + 3 of out, of one row of x. The two codes of a byte belong to an even and an odd element: x
  * is parted accordingly, once for four rows of w, and the look-up ignores all but the low four bits. */
 INLINE void nf4_row(const struct product *p, const struct nf4_weights *w, int n)
 {
-    enum { COLUMNS = 4, HALF = NF4_BLOCK / 2 };
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
-                  odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    const __m512 values = _mm512_loadu_ps(nf4_codebook);
+    enum { COLUMNS = 4, TWO = 2 * SIMD_LANES };
+    const struct nf4_table table = nf4_table_of(1);
     const size_t K = (size_t)p->K, first = (size_t)n * K;
     simd_vector sum[COLUMNS] = {{0}};
     for (size_t k = 0; k < K; k += NF4_BLOCK) {
         simd_vector part[COLUMNS] = {{0}};
-        for (size_t half = 0; half < NF4_BLOCK; half += HALF) {
-            const real *x = (const real *)p->x.at + k + half;
-            __m512 low = (__m512)real_load(x), high = (__m512)real_load(x + SIMD_LANES);
-            simd_vector evens = (simd_vector)_mm512_permutex2var_ps(low, even, high),
-                        odds = (simd_vector)_mm512_permutex2var_ps(low, odd, high);
+        for (size_t two = 0; two < NF4_BLOCK; two += TWO) {
+            const real *x = (const real *)p->x.at + k + two;
+            simd_vector low = real_load(x), high = real_load(x + SIMD_LANES);
+            simd_vector evens = EVERY_SECOND(low, high, 0), odds = EVERY_SECOND(low, high, 1);
 #pragma GCC unroll 4
             for (size_t i = 0; i < COLUMNS; i++) {
-                const uint8_t *codes = w->codes + (first + i * K + k + half) / 2;
-                if (half == 0) __builtin_prefetch(codes + COLUMNS * K / 2);
-                __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)codes));
-                part[i] += evens * (simd_vector)_mm512_permutexvar_ps(_mm512_srli_epi32(both, 4), values);
-                part[i] += odds * (simd_vector)_mm512_permutexvar_ps(both, values);
+                const uint8_t *codes = w->codes + (first + i * K + k + two) / 2;
+                if (two == 0) __builtin_prefetch(codes + COLUMNS * K / 2);
+                simd_words both = nf4_words_at(codes);
+                part[i] += evens * nf4_look_up(table, both >> 4);
+                part[i] += odds * nf4_look_up(table, both);
             }
         }
         for (size_t i = 0; i < COLUMNS; i++)
@@ -315,7 +323,7 @@ INLINE void nf4_dots(const struct product *p, const struct nf4_weights *w, size_
 
 static void nf4_columns(const struct product *p, const struct nf4_weights *w, int n, int end)
 {
-#if defined(__AVX512F__)
+#ifdef __AVX2__
     for (; p->M == 1 && n + 4 <= end; n += 4) nf4_row(p, w, n);
 #endif
     for (; n < end; n++) nf4_dots(p, w, (size_t)n * (size_t)p->K, (real *)p->out.at + n);
