@@ -33,8 +33,9 @@ static enum status import_logs(struct store *store, const struct words *words, c
     return STATUS_OK;
 }
 
-/* Prints the ids of the imported runs, and on standard error why others were left out. */
-static void print_imported(const char *folder, const struct imported_run *runs, size_t count)
+/* Prints the ids of the imported runs, and on standard error why others were left out. failed: an error ended
+ * it. */
+static void print_imported(const char *folder, const struct imported_run *runs, size_t count, bool failed)
 {
     size_t imported = 0;
     for (size_t i = 0; i < count; i++) {
@@ -55,7 +56,8 @@ static void print_imported(const char *folder, const struct imported_run *runs, 
         if (runs[i].what == RUN_IMPORTED && strcmp(from, id) != 0)
             fprintf(stderr, "run %s is %s here, as the id was in use\n", from, id);
     }
-    fprintf(stderr, "imported %zu of %zu run%s\n", imported, count, text_plural((int64_t)count));
+    fprintf(stderr, "imported %zu of %zu run%s%s\n", imported, count, text_plural((int64_t)count),
+            failed ? " before the error" : "");
 }
 
 static enum status import_runs(struct store *store, const struct options *o, struct err *err)
@@ -66,7 +68,7 @@ static enum status import_runs(struct store *store, const struct options *o, str
     const struct store_import request = {
         o->store, o->filter, o->checkpoints < 0 ? CHECKPOINTS_LINK : (enum checkpoint_import)o->checkpoints};
     enum status status = import_store(store, &request, &arena, &runs, &count, err);
-    if (!status || count) print_imported(o->store, runs, count);
+    if (!status || count) print_imported(o->store, runs, count, status != STATUS_OK);
     arena_release(&arena);
     return status;
 }

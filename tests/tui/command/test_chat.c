@@ -280,6 +280,7 @@ static void the_help_fits_a_terminal_of_80_columns(void **state)
     pty_wait_text(pty, "/help lists the commands, Ctrl-D leaves");
     pty_send(pty, "/help\r");
     pty_wait_text(pty, "needs a blank before it.");
+    pty_wait_text(pty, "/quit    ends the program");
     int row = 0, wide = 0;
     while (row < 24 && !strstr(pty_row(pty, row), "this list")) row++;
     for (; row < 24; row++) wide += strlen(pty_row(pty, row)) >= 80;

@@ -91,6 +91,10 @@ TEST_CASE(the_form_foresees_the_learning_rate_as_it_is_typed)
     pty_wait_text(pty, "3e-4┤");
     terminal_fill(pty, "steps", "500");
     pty_wait_text(pty, "500 steps of");
+    pty_send(pty, "\177\1770"); /* 50: fewer than warm up */
+    pty_wait_text(pty, "is not shorter than the run of 50 steps");
+    pty_send(pty, "0");
+    pty_wait_text(pty, "500 steps of");
     terminal_fill(pty, "learning rate", "1e-");
     pty_wait_text(pty, "train.learning_rate = 1e-: must be a number"); /* and no chart of something else */
     pty_wait_text(pty, "!1e-");                                        /* the field says so, too */
