@@ -367,6 +367,8 @@ STAGE_CASE(what_is_wrong_gets_one_sentence, struct stage *s)
     process_expect_sentence(process_run(2, "classify", "abc", "x", "--csv", path, NULL), "not both");
     process_expect_sentence(process_run(2, "classify", "abc", "--csv", path, "--column=body", NULL),
                             "\"id\", \"text\"");
+    process_expect_sentence(process_run(2, "classify", "abc", "x", "--seq-len=99999", NULL),
+                            "--seq-len 99999: the model takes at most ");
     process_expect_sentence(process_run(2, "classify", "abc", "", NULL), "argument is empty");
     process_expect_sentence(process_run(2, "classify", "abc", "x", "", NULL), "argument is empty");
     process_expect_sentence(process_run(2, "generate", "abc", NULL), "is a classifier");

@@ -192,7 +192,7 @@ STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
         {"--train.learning_rate=1e-3,0.001", NULL, "two runs would be the same"},
         {"--train.learning_rate=1e-3,fast", NULL, "run 2 (learning_rate fast)"},
         {"--train.learnin_rate=1e-3,1e-4", NULL, "train.learning_rate"},
-        {"--train.total_steps=30,400", "--eval.every=30", "rungs, run 1 has"},
+        {"--train.total_steps=30,400", "--eval.every=30", "run 2 would have 2 rungs, run 1 has 1"},
         {"--train.optimizer=adamw,lion", "--checkpoint.contents=weights", "checkpoint.contents must be full"},
         {"--train.optimizer=adamw,lion", "--name=a/b", "is no name of a sweep"},
         {"--train.optimizer=adamw,lion", "--name=..", "is no name of a sweep"},

@@ -291,6 +291,11 @@ TEST_CASE(a_window_is_read_as_finely_as_it_needs)
         assert_true(run_model_series(&model, 1)->count > 0);
         assert_int_equal(run_model_series(&model, 1)->smooth != NULL, smooth);
     }
+    /* among other charts it brings what was read, and the new ones are empty */
+    size_t read = run_model_series(&model, 1)->count;
+    assert_int_equal(run_model_choose(&model, store, "loss,lr,grad_norm", &err), STATUS_OK);
+    assert_int_equal(run_model_series(&model, 1)->count, 0);
+    assert_int_equal(run_model_series(&model, 2)->count, read);
     run_model_release(&model);
     store_close(store);
     /* and the view asks for it: zoomed out a chart is of buckets, zoomed in of steps */

@@ -169,7 +169,13 @@ TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
     report(workbench, K_CLICK, 10, 7, 0);
     report(workbench, K_WHEEL, 10, 7, 1);
     headless_expect(workbench, 80, 24, 80, "y: yes");
-    headless_type(workbench, "n?");
+    headless_type(workbench, "nn"); /* and never types */
+    headless_expect(workbench, 80, 24, 80, "▸ name ");
+    report(workbench, K_WHEEL, 10, 7, 1);
+    report(workbench, K_CLICK, 10, 7, 0);
+    headless_expect(workbench, 80, 24, 80, "▸ name ");
+    workbench_key(workbench, K_ESCAPE);
+    headless_type(workbench, "?");
     headless_expect(workbench, 80, 24, 80, "Keys");
     report(workbench, K_WHEEL, 10, 7, 1);
     headless_expect(workbench, 80, 24, 80, "Keys");

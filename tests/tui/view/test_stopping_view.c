@@ -88,6 +88,7 @@ TEST_CASE(without_patience_or_evaluations_a_sentence_says_why)
     headless_type(workbench, "E");
     headless_expect(workbench, 80, 24, 80, "early stopping is off (eval.early_stopping_patience = 0)");
     headless_expect_not(workbench, 80, 24, "waiting");
+    headless_expect(workbench, 80, 24, 80, "90 3.5000 +0.2000 3.3000 - 80"); /* no gauge of nothing */
     store_fixture_sql(home, "delete from early_stopping");
     workbench_tick(workbench, workbench->now + 3);
     headless_expect(workbench, 80, 24, 80, "none yet (eval.every says when");
