@@ -28,6 +28,7 @@ UNSEEN = re.compile(r"free|release|close|destroy|decref|lock|assert|^va_|abort|f
 SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|\w+_dot$|slice_common$|.*(alloc|fetch)")  # two sizes multiply
 HINTS = re.compile(r"_soon$|^ahead_of$|_announce$|^out_prefetch$")  # hints of what will be read change no result
 NO_MEMORY = re.compile(r"alloc\w*\(|no_memory\(")  # no test can make a small allocation fail
+ASKED = re.compile(r"!([\w.]+(?:->[\w.]+)*)")
 
 
 class Place:
@@ -169,7 +170,7 @@ class Finder:
         elif kind == "BinaryOperator":
             self.operator(node, inner)
         elif kind == "IfStmt" and not node.get("hasElse") and not node.get("hasVar") and not pragma:
-            if not NO_MEMORY.search(self.text(node)):
+            if not NO_MEMORY.search(self.text(node)) and not self.asks_for_memory(inner[0]):
                 self.check(inner[0], "false", f"if ({self.text(inner[0])})", "no check")
         elif kind == "ImplicitCastExpr" and node.get("castKind") in ("LValueToRValue", "ArrayToPointerDecay"):
             self.key(inner[0], node["castKind"] == "LValueToRValue")
@@ -229,6 +230,13 @@ class Finder:
         text = self.text(node)
         self.add("dropped check", node, f"MUTANT_CHECK({NUMBER}, {without}, {text})", before, after)
 
+    def asks_for_memory(self, node):
+        """Whether a condition is that memory, allocated a few lines before, is there."""
+        start = (self.span(node) or (0, 0))[0]
+        before = self.bytes[max(0, start - 600):start].decode(errors="replace")
+        return any(re.search(rf"(?<!\w){re.escape(name)} = [^;]*alloc\w*\(", before)
+                   for name in ASKED.findall(self.text(node)))
+
     def operator(self, node, inner):
         opcode, left, right = node["opcode"], self.text(inner[0]), self.text(inner[1])
         if not left or not right:
@@ -236,7 +244,7 @@ class Finder:
         if opcode in OTHER and (node["id"] not in self.clamps or opcode in ("==", "!=")):
             changed = f"{left} {OTHER[opcode]} {right}"
             self.pick("comparison", node, changed, self.differs(node, changed))
-        elif opcode in ("&&", "||") and not NO_MEMORY.search(right):
+        elif opcode in ("&&", "||") and not NO_MEMORY.search(right) and not self.asks_for_memory(inner[1]):
             self.check(inner[1], "true" if opcode == "&&" else "false", self.text(node), left)
         elif opcode in ("+", "-") and right == "1":
             self.pick("bound", node, left)
