@@ -96,10 +96,9 @@ void file_sync_folder_of(const char *path)
     close(fd);
 }
 
-/* Removes the temporary files of this path that killed processes have left. */
-static void remove_stale(const char *path)
+void file_remove_stale(const char *path)
 {
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], whole[PATH_MAX];
     struct stat st;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strlen(name);
@@ -111,9 +110,12 @@ static void remove_stale(const char *path)
         const char *pid = found + n + 5;
         if (!*pid || pid[strspn(pid, "0123456789")]) continue;
         if (kill((pid_t)strtol(pid, NULL, 10), 0) == 0 || errno != ESRCH) continue;
-        if (fstatat(dirfd(entries), found, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-            st.st_mtime < time(NULL) - STALE_SECONDS)
-            unlinkat(dirfd(entries), found, 0);
+        if (fstatat(dirfd(entries), found, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+            st.st_mtime >= time(NULL) - STALE_SECONDS)
+            continue;
+        if (S_ISREG(st.st_mode)) unlinkat(dirfd(entries), found, 0);
+        if (S_ISDIR(st.st_mode) && !file_format_path(whole, sizeof whole, NULL, "%s/%s", folder, found))
+            (void)file_remove_tree(whole, NULL);
     }
     if (entries) closedir(entries);
 }
@@ -134,7 +136,7 @@ enum status file_out_open(struct file_out *out, const char *path, struct err *er
         status =
             file_format_path(out->temporary, sizeof out->temporary, err, "%s.tmp-%ld", path, (long)getpid());
     if (status) return status;
-    if (!special) remove_stale(path);
+    if (!special) file_remove_stale(path);
     int fd = open(special ? path : out->temporary, flags, 0666);
     out->stream = fd < 0 ? NULL : fdopen(fd, "w");
     if (out->stream) return STATUS_OK;

@@ -22,7 +22,7 @@ void file_map_close(struct file_map *map); /* harmless on a zeroed struct */
 
 /* A file that appears whole or not at all: data goes to "path.tmp-PID" in the same folder, which is renamed
  * to `path` when all went well. A device or a pipe is written directly; "-" is standard output. A process
- * that is killed leaves its "path.tmp-PID", which the first one that opens `path` an hour later removes. */
+ * that is killed leaves its "path.tmp-PID"; see file_remove_stale, which opening calls. */
 struct file_out {
     FILE *stream;
     const char *path;         /* borrowed */
@@ -61,6 +61,10 @@ enum status file_make_folders(const char *path, struct err *err);
 
 /* Removes a folder and what is in it; a missing one is no error. Does not follow links. */
 enum status file_remove_tree(const char *path, struct err *err);
+
+/* Removes what processes that were killed more than an hour ago have left of a file or folder: every
+ * "path.tmp-PID" whose process is gone. */
+void file_remove_stale(const char *path);
 
 /* Renames a file or folder to "NAME.deleted", then removes it: whoever is killed here leaves nothing by the
  * name that is incomplete, but where the folder cannot be renamed: EXDEV, in a lower layer of an overlay, as

@@ -542,6 +542,8 @@ static enum status export_with(const char *folder, const char *words, const char
     int length = (int)strlen(to);
     while (length > 1 && to[length - 1] == '/') length--;
     snprintf(temporary, sizeof temporary, "%.*s.tmp-%ld", length, to, (long)getpid());
+    snprintf(path, sizeof path, "%.*s", length, to);
+    file_remove_stale(path);
     if (rmdir(to) != 0 && errno != ENOENT) return refuse_place(to, err);
     *bytes = 0;
     enum status status = file_make_folders(temporary, err);

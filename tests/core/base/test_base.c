@@ -387,6 +387,7 @@ TEST_CASE(a_write_removes_what_killed_processes_have_left_of_the_file_an_hour_ag
     static const char *const gone[] = {"x.tmp-999999999", "x.tmp-999999998"};
     static const char *const stay[] = {"x.tmp-999999997", "x.tmp-mine", "x.tmp-", "y.tmp-999999999",
                                        "x.tmp-1.tmp-999999999"};
+    static const char *const folders[] = {"x.tmp-999999996", "x.tmp-999999995"};
     enum { GONE = sizeof gone / sizeof *gone, STAY = sizeof stay / sizeof *stay };
     const struct timespec old[2] = {{time(NULL) - 4000, 0}, {time(NULL) - 4000, 0}};
     char folder[512], path[600], living[600];
@@ -402,8 +403,18 @@ TEST_CASE(a_write_removes_what_killed_processes_have_left_of_the_file_an_hour_ag
         if (i != GONE) assert_int_equal(futimens(fd, old), 0); /* that one is young */
         close(fd);
     }
+    for (int i = 0; i < 2; i++) { /* of which the second one is young */
+        snprintf(path, sizeof path, "%s/%s/inside", folder, folders[i]);
+        assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+        snprintf(path, sizeof path, "%s/%s", folder, folders[i]);
+        if (i == 0) assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    }
     snprintf(path, sizeof path, "%s/x", folder);
     assert_int_equal(file_write_atomic(path, "whole", 5, &err), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, folders[i]);
+        assert_int_equal(file_exists(path), i);
+    }
     for (int i = 0; i < GONE + STAY; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, i < GONE ? gone[i] : stay[i - GONE]);
         if (file_exists(path) != (i >= GONE)) fail_msg("%s: is %s", path, i < GONE ? "there" : "gone");

@@ -2,6 +2,7 @@
  * exports a run's model as a folder that other programs open. */
 #include <jansson.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -118,9 +119,14 @@ STAGE_CASE(an_exported_model_stands_on_its_own, struct stage *s)
     char path[700];
     struct stat st, original;
     open_base(s);
-    char *folder = stage_path(s, "mine");
-    char *said = process_output("model", "export", "base", "-o", folder, "--step=20", NULL);
-    assert_non_null(strstr(said, "/mine: 71.9 KiB, from step-20\n"));
+    char *folder = stage_path(s, "mine"), *left = kept_format("%s.tmp-999999999", folder);
+    assert_int_equal(file_make_folders(left, NULL), STATUS_OK);
+    stage_write(kept_format("%s/model.safetensors", left), "half", 4);
+    assert_int_equal(utimes(left, (const struct timeval[2]){{1000000000, 0}, {1000000000, 0}}), 0);
+    char *said =
+        process_output("model", "export", "base", "-o", kept_format("%s/", folder), "--step=20", NULL);
+    assert_non_null(strstr(said, "/mine/: 71.9 KiB, from step-20\n"));
+    assert_false(file_exists(left)); /* of one that was killed */
     static const char *const absent[] = {"optimizer.safetensors", "trainer.json", "checksums"};
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, absent[i]);
