@@ -393,6 +393,26 @@ TEST_CASE(the_disk_has_what_a_checkpoint_has_waited_for)
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
 }
 
+/* They leave the file when they are in the database: a power cut in between would take both. */
+TEST_CASE(the_disk_has_what_leaves_the_file)
+{
+    struct complaints c = {0};
+    struct err err = {0};
+    struct stat info;
+    char path[PATH_MAX + 16];
+    struct writer *writer = open_refused("leaves", &c);
+    assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK); /* to the file */
+    assert_true(store_fixture_number(c.home, "select count(*) from steps") == 0);
+    store_fixture_sql(c.home, "drop trigger no");
+    double deadline = clock_monotonic() + 60;
+    while (store_fixture_number(c.home, "select count(*) from steps") == 0 && clock_monotonic() < deadline)
+        usleep(1000);
+    snprintf(path, sizeof path, "%s/anneal.db-wal", c.home);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(synced, info.st_size);
+    assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
+}
+
 /* A lock, a hung disk: the first checkpoint finds out, later ones go on. */
 TEST_CASE(a_checkpoint_waits_once_for_a_store_that_stalls)
 {

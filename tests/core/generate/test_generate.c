@@ -1,6 +1,7 @@
 /* Generation: the likeliest tokens of the reference, prompts, and the window that slides over a long text. */
 #include <math.h>
 
+#include "core/base/file.h"
 #include "core/generate/generate.h"
 #include "tests/cmocka.h"
 #include "tests/core/network/reference_network.h"
@@ -159,6 +160,28 @@ TEST_CASE(a_prompt_outside_the_vocabulary_is_refused)
     assert_non_null(strstr(err.text, "token 122 is outside the model's vocabulary of 100"));
     start(&s, "ab"); /* the generator still works */
     generator_next(&s.generator, &greedy, 0);
+    close_scene(&s);
+}
+
+TEST_CASE(a_prompt_without_a_token_is_refused)
+{
+    static const char json[] = /* it removes z */
+        "{\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"z\"}, \"content\": \"\"},"
+        " \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"\\n\": 1}, \"merges\": [], \"unk_token\": "
+        "\"a\"}}";
+    char path[512];
+    struct scene s;
+    struct err err = {0};
+    open_scene(&s, 8, V);
+    tokenizer_close(s.tokenizer);
+    snprintf(path, sizeof path, "%s/two.json", getenv("ANNEAL_TEST_DIR"));
+    assert_int_equal(file_write_atomic(path, json, sizeof json - 1, &err), STATUS_OK);
+    if (tokenizer_open_json(path, &s.tokenizer, &err)) fail_msg("%s", err.text);
+    s.generator.tokenizer = s.tokenizer;
+    assert_int_equal(generator_start(&s.generator, "zz", &err), STATUS_USAGE);
+    assert_string_equal(err.text, "prompt: the tokenizer has no token for any part of it");
+    start(&s, "");
+    assert_int_equal(s.generator.context[0], 1);
     close_scene(&s);
 }
 
