@@ -2,9 +2,11 @@
  * damage does more than fail with a sentence. check_logs.py beside it compares logs at random. */
 #include <limits.h>
 #include <math.h>
+#include <zlib.h>
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
+#include "runs/exchange/record_file.h"
 #include "tests/cmocka.h"
 #include "tests/long.h"
 #include "tests/runs/exchange/exchange_fixture.h"
@@ -101,6 +103,18 @@ TEST_CASE(names_that_differ_little_stay_apart)
     store_close(store);
 }
 
+/* Returns where the next one begins. Its content is the text, or for a larger size zeros. */
+static size_t add_part(unsigned char *file, size_t at, int kind, const char *text, size_t size)
+{
+    unsigned char *part = file + at;
+    memcpy(part + 7, text, size < strlen(text) ? size : strlen(text));
+    part[6] = (unsigned char)kind;
+    uint32_t crc = (uint32_t)crc32(0, part + 6, (uInt)size + 1);
+    for (int i = 0; i < 4; i++) part[i] = (unsigned char)(crc >> 8 * i);
+    part[4] = (unsigned char)size, part[5] = (unsigned char)(size >> 8);
+    return at + 7 + size;
+}
+
 TEST_CASE(settings_whose_names_differ_little_stay_apart)
 {
     char home[PATH_MAX];
@@ -117,6 +131,39 @@ TEST_CASE(settings_whose_names_differ_little_stay_apart)
     assert_non_null(strstr(params, "_2,5\r\n"));
     store_close(store);
     free(params);
+}
+
+/* wandb's blocks have 32,768 bytes, the header of a record's part seven: that fits exactly, or else zeros
+ * fill the block. */
+TEST_CASE(records_of_wandb_go_on_at_any_end_of_a_block)
+{
+    enum { BLOCK = 32768, HEADER = 7, FULL = 1, FIRST, MIDDLE, LAST };
+    static unsigned char file[2 * BLOCK];
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/blocks.wandb", getenv("ANNEAL_TEST_DIR"));
+    for (size_t gap = 0; gap <= HEADER + 1; gap++) { /* bytes that the first record leaves of the block */
+        size_t at = HEADER;
+        struct record_file records;
+        const unsigned char *bytes;
+        size_t size;
+        struct err err = {0};
+        memset(file, 0, sizeof file);
+        memcpy(file, ":W&B\xE1\xBE", 6);
+        at = add_part(file, at, FULL, "x", BLOCK - 2 * HEADER - gap);
+        if (gap >= HEADER) at = add_part(file, at, FIRST, "abc", gap - HEADER);
+        at = add_part(file, at < BLOCK ? BLOCK : at, gap >= HEADER ? LAST : FULL, "yz", 2);
+        assert_int_equal(file_write_atomic(path, file, at, &err), STATUS_OK);
+        assert_int_equal(record_file_open(&records, path, &err), STATUS_OK);
+        if (record_file_next(&records, &bytes, &size, &err)) fail_msg("%zu: %s", gap, err.text);
+        assert_int_equal(size, BLOCK - 2 * HEADER - gap);
+        if (record_file_next(&records, &bytes, &size, &err)) fail_msg("%zu: %s", gap, err.text);
+        assert_int_equal(size, gap > HEADER ? 3 : 2);
+        assert_memory_equal(bytes, gap > HEADER ? "ayz" : "yz", size);
+        assert_int_equal(record_file_next(&records, &bytes, &size, &err), STATUS_OK);
+        assert_null(bytes);
+        assert_false(records.cut);
+        record_file_close(&records);
+    }
 }
 
 TEST_CASE(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary)
