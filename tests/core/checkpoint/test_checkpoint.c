@@ -183,14 +183,20 @@ TEST_CASE(a_list_of_checksums_that_is_not_ours_is_refused)
         "0123456789abcdef0123456789abcdef  config.json\n",
         "-1  config.json\n"};
     struct rig rig;
+    struct err err = {0};
     struct model_config config = rig_config();
-    char *parent = saved_folder("lists"), *large;
+    char *parent = saved_folder("lists"), *large, path[4096];
     saved_open(&rig, &config, 2, 5);
     saved_write(parent, &rig, 1);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         saved_write_text(parent, "step-1", "checksums", lists[i]);
         if (saved_offered(parent, -1) != -1) fail_msg("accepted: %s", lists[i]);
     }
+    snprintf(path, sizeof path, "%s/step-1", parent);
+    saved_write_text(parent, "step-1", "checksums", "0123456789abcdef  other.json\n");
+    assert_int_equal(checkpoint_verify(path, NULL, &err), STATUS_CORRUPT);
+    if (!strstr(err.text, "/step-1: the checkpoint is damaged: an unknown file is listed"))
+        fail_msg("%s", err.text);
     large = malloc(1 << 20);
     memset(large, 'a', (1 << 20) - 1);
     large[(1 << 20) - 1] = '\0';

@@ -190,7 +190,7 @@ ADAPTER_CASE(the_layers_with_adapters_are_named_for_peft, struct stage *s)
     static const char *const cases[][2] = {{"--lora.layers=0,2", "[0,2]"}, {"--lora.layers=", "null"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const char *const names[] = {"some", "all"};
-        const char *const keys[4] = {cases[i][0], "--lora.targets=q,down"};
+        const char *const keys[4] = {cases[i][0], "--lora.targets=q_proj,down"};
         double trained = train_and_measure(names[i], "--model.from=" PEFT "llama_rslora", keys);
         const char *folder = stage_path(s, names[i]);
         process_run(0, "model", "export", names[i], "-o", folder, NULL);
@@ -232,6 +232,7 @@ ADAPTER_CASE(keys_that_fit_no_matrix_are_refused, struct stage *s)
     } cases[] = {
         {"--lora.targets=q,w",
          "has no matrix w (it has q, k, v, o, gate, up and down; all means all of them)"},
+        {"--lora.targets=q_pro", "has no matrix q_pro (it has"},
         {"--lora.targets=,", "names no matrix"},
         {"--lora.rank=29", "lora.rank = 29: is more than a side of the matrix "
                            "model.layers.0.self_attn.q_proj, 24"},
