@@ -1,6 +1,7 @@
 /* See dry_run.h. */
 #include "tui/command/dry_run.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +178,7 @@ static void print_arithmetic(struct output *out, const struct training_session *
                 (int)c->train.seq_len, TEXT_COUNT((double)validation));
     if (*note) output_line(out, "", "%s", note);
     output_line(out, "validation", "%s", training_validation_words(training_session_validation(s)));
-    output_line(out, "steps", "%d, each on %d sequence%s%s (%s tokens); %s tokens in all", (int)steps,
+    output_line(out, "steps", "%" PRId64 ", each on %d sequence%s%s (%s tokens); %s tokens in all", steps,
                 (int)batch, text_plural(batch), grows ? " at first" : "", TEXT_COUNT((double)tokens),
                 TEXT_COUNT((double)all * (double)c->train.seq_len));
     if (epochs < 1)
@@ -185,13 +186,13 @@ static void print_arithmetic(struct output *out, const struct training_session *
     else
         output_line(out, "epochs", "the run reads the training data %.*f times%s", epochs < 100 ? 2 : 0,
                     epochs, in_steps);
-    output_line(out, "evaluations", evaluations ? "%d, each on %d sequence%s" : "none", (int)evaluations,
+    output_line(out, "evaluations", evaluations ? "%" PRId64 ", each on %d sequence%s" : "none", evaluations,
                 (int)evaluated, text_plural(evaluated));
-    output_line(out, "checkpoints", "%d, of %s each; the newest %d and the best are kept", (int)checkpoints,
-                TEXT_BYTES(need.checkpoint_bytes), (int)c->checkpoint.keep);
+    output_line(out, "checkpoints", "%" PRId64 ", of %s each; the newest %d and the best are kept",
+                checkpoints, TEXT_BYTES(need.checkpoint_bytes), (int)c->checkpoint.keep);
     output_line(out, "disk", "up to %s for them; %s are free", TEXT_BYTES(fmin(need.bytes, 1e18)),
                 isnan(need.free) ? "?" : TEXT_BYTES(need.free));
-    output_line(out, "samples", "%d", (int)samples);
+    output_line(out, "samples", "%" PRId64, samples);
 }
 
 /* Prints the warnings at the start. */

@@ -162,6 +162,16 @@ STAGE_CASE(what_others_have_reserved_is_not_left, struct stage *s)
     ledger_close(ledger);
 }
 
+STAGE_CASE(counts_of_a_run_of_any_length_are_right, struct stage *s)
+{
+    char *text = process_output("train", s->config, "--dry-run", "--train.total_steps=1000000000000",
+                                "--sample.every=100", NULL);
+    assert_non_null(strstr(text, "\nsteps              1000000000000, each on "));
+    assert_non_null(strstr(text, "\nevaluations        100000000000, each on "));
+    assert_non_null(strstr(text, "\ncheckpoints        "));
+    assert_non_null(strstr(text, "\nsamples            10000000000\n"));
+}
+
 STAGE_CASE(the_page_draws_the_schedule_in_what_the_terminal_has, struct stage *s)
 {
     const char *const arguments[] = {"train", s->config, "--dry-run", NULL};
