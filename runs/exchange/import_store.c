@@ -265,12 +265,13 @@ static enum status find_here(struct transfer *t, const struct run_info *info, st
     bool row;
     enum status status =
         store_query(t->to, &select, t->err,
-                    "select id from runs where id >= ?1 and id < ?1 || '.' and created_at = ?2"
+                    "select id, steps from runs where id >= ?1 and id < ?1 || '.' and created_at = ?2"
                     " order by id",
                     "sd", info->id, info->created_at);
     if (status) return status;
     while (run->what != RUN_IS_HERE && !(status = store_step(t->to, select, &row, t->err)) && row) {
         store_column_text(select, 0, id, sizeof id);
+        run->steps = sqlite3_column_int64(select, 1);
         /* one of the other store may be called so, too */
         if (strcmp(id, info->id) != 0 && run_get(t->from, id, &other, NULL) != STATUS_NOT_FOUND) continue;
         run->what = RUN_IS_HERE;
@@ -283,7 +284,7 @@ static enum status find_here(struct transfer *t, const struct run_info *info, st
 static enum status import_run(struct transfer *t, const struct run_info *info)
 {
     struct imported_run *run = &t->runs[t->count];
-    *run = (struct imported_run){.what = RUN_IMPORTED};
+    *run = (struct imported_run){.what = RUN_IMPORTED, .steps_there = info->steps};
     memcpy(run->from, info->id, sizeof run->from);
     memcpy(run->id, info->id, sizeof run->id);
     if (strchr(info->id, '/') || !*info->id)

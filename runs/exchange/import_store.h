@@ -27,6 +27,7 @@ struct imported_run {
         RUN_IS_TRAINED, /* left out: a trainer still works on it */
         RUN_IS_PARTIAL, /* left out: records wait in its folder, or are damaged (recovery.h) */
     } what;
+    int64_t steps, steps_there; /* of one that is here */
 };
 
 /* Imports the runs one after the other, the oldest first, each in many short transactions (import_turns.h):

@@ -49,6 +49,12 @@ static void print_imported(const char *folder, const struct imported_run *runs, 
                 "left out: run %s has records in its folder that the database lacks: `ANNEAL_HOME=\"%s\" %s "
                 "doctor --repair` stores them, then import it again\n",
                 from, CLEAN_LINE(folder), TEXT_PROGRAM);
+        else if (runs[i].what == RUN_IS_HERE && runs[i].steps < runs[i].steps_there)
+            fprintf(stderr,
+                    "left out: run %s is here already, with %lld of the %lld steps that it has there (to "
+                    "take that one, "
+                    "delete this one, then import it again)\n",
+                    from, (long long)runs[i].steps, (long long)runs[i].steps_there);
         else
             fprintf(stderr, "left out: run %s %s\n", from,
                     runs[i].what == RUN_IS_HERE ? "is here already"
