@@ -208,13 +208,22 @@ static enum status collect(struct sweep_runner *r, struct err *err)
     return status;
 }
 
-static void stop_all(struct sweep_runner *r)
+/* Returns whether all have saved what they had trained. */
+static bool stop_all(struct sweep_runner *r)
 {
+    bool saved = true;
     for (int i = 0; i < SWEEP_JOBS_MAX; i++)
         if (r->children[i].pid) kill(r->children[i].pid, SIGTERM);
     for (int i = 0; i < SWEEP_JOBS_MAX; i++)
         if (r->children[i].pid)
             while (waitpid(r->children[i].pid, NULL, 0) < 0 && errno == EINTR) continue;
+    if (sweep_look(r->sweep, r->store, NULL)) return false;
+    for (int i = 0; i < SWEEP_JOBS_MAX; i++) {
+        const struct sweep_run *run = &r->sweep->runs[r->children[i].run];
+        bool ended_badly = run->begun && (run->info.status == RUN_CRASHED || run->info.status == RUN_FAILED);
+        if (r->children[i].pid && ended_badly && run->info.steps > 0) saved = false;
+    }
+    return saved;
 }
 
 /* Starts as many runs as there is room for. */
@@ -265,8 +274,12 @@ enum status sweep_train(struct sweep *sweep, struct store *store, struct err *er
     signal(SIGHUP, SIG_IGN); /* a closed terminal does not stop a sweep */
     signal(SIGPIPE, SIG_IGN);
     enum status status = train(&r, err);
-    stop_all(&r);
+    bool saved = stop_all(&r);
     if (!interrupt_requested()) return status;
+    if (!saved)
+        return err_set(err, STATUS_FAILED,
+                       "a run ended without saving (`%s runs` shows it; continue with: %s sweep --resume %s)",
+                       TEXT_PROGRAM, TEXT_PROGRAM, sweep->name);
     fprintf(stderr, "the runs are saved; continue with: %s sweep --resume %s\n", TEXT_PROGRAM, sweep->name);
     if (interrupt_signal() == SIGTERM) return STATUS_OK;
     return err_set(err, interrupt_signal() == SIGUSR1 ? STATUS_PREEMPTED : STATUS_INTERRUPTED, "%s", "");

@@ -397,7 +397,7 @@ const struct command command_train = COMMAND(
         "Before a run allocates memory of a device, it reserves that memory, so that all your runs on this "
         "host share the device, whatever their ANNEAL_HOME. If several users set the same "
         "ANNEAL_LEDGER=/FOLDER, where all of them may write, their runs share it, too.\n"
-        "Ctrl-C saves a checkpoint and stops (a second Ctrl-C stops at once); `anneal resume RUN` continues "
+        "Ctrl-C saves a checkpoint and stops (again a second later: at once); `anneal resume RUN` continues "
         "from there. SIGUSR1 saves a checkpoint and stops with exit status 75, as does train.time_limit "
         "before it is over: sbatch --signal=USR1@120 --requeue, with --name NAME --resume-or-start.");
 

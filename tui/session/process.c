@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/heap.h"
 #include "kernels/device/cpu_threads.h"
@@ -25,6 +26,7 @@ void signals_reset(void)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGCHLD, SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 /* ---- the second start ---- */
@@ -114,43 +116,64 @@ void lost_pages_report(void)
 
 static volatile sig_atomic_t caught;
 
+/* When SIGINT and SIGTERM asked for the first time, in seconds; 0: not yet. */
+static volatile double asked_at[2];
+
+static volatile double *asked_by(int number)
+{
+    return &asked_at[number == SIGTERM];
+}
+
 static void note(int number)
 {
     caught = number;
+}
+
+/* `timeout` signals its child, and its process group with the child in it; a service manager signals all
+ * processes, and their parents pass that on. So what comes within a second is the same request; a later one
+ * has its default effect. */
+static void note_first(int number)
+{
+    volatile double *asked = asked_by(number);
+    double now = clock_monotonic();
+    caught = number;
+    if (*asked == 0)
+        *asked = now;
+    else if (now - *asked >= 1)
+        signal(number, SIG_DFL), raise(number);
 }
 
 static void note_launcher(int number)
 {
     (void)number;
     caught = SIGTERM;
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    for (int i = 0; i < 2; i++)
+        if (asked_at[i] == 0) asked_at[i] = clock_monotonic();
 }
 
 /* SA_RESTART: output to a slow reader is written whole; code that waits for input calls poll first, which a
- * signal always ends. `once`: the second signal has its default effect. */
-static void catch_with(void (*handler)(int), int number, bool once)
+ * signal always ends. */
+static void catch_with(void (*handler)(int), int number)
 {
-    struct sigaction action = {.sa_handler = handler,
-                               .sa_flags = SA_RESTART | (once ? (int)SA_RESETHAND : 0)};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
 }
 
 void interrupt_catch(void)
 {
-    catch_with(note, SIGINT, true);
-    catch_with(note, SIGTERM, true);
+    catch_with(note_first, SIGINT);
+    catch_with(note_first, SIGTERM);
 }
 
 void interrupt_catch_preemption(void)
 {
-    catch_with(note, SIGUSR1, false);
+    catch_with(note, SIGUSR1);
 }
 
 void interrupt_catch_launcher(void)
 {
-    catch_with(note_launcher, SIGUSR2, false);
+    catch_with(note_launcher, SIGUSR2);
 }
 
 bool interrupt_requested(void)
@@ -166,5 +189,5 @@ int interrupt_signal(void)
 void interrupt_forget(void)
 {
     if (caught == SIGINT) caught = 0;
-    interrupt_catch();
+    *asked_by(SIGINT) = 0;
 }

@@ -9,7 +9,8 @@
 void standard_streams_reserve(void);
 
 /* Blocks no signal, and lets children be waited for: a process may inherit both the other way from what has
- * started it. Then no request to stop would arrive, and no child would be seen to end. */
+ * started it. Then no request to stop would arrive, and no child would be seen to end.
+ * A file at its size limit becomes an error with a sentence, like a full disk. */
 void signals_reset(void);
 
 /* Restarts the program once to set environment variables that libraries read before main or that preload a
@@ -21,17 +22,17 @@ void second_start(char **argv);
  * process with a sentence that names the file and status 1, and not with SIGBUS. */
 void lost_pages_report(void);
 
-/* Catches Ctrl-C and SIGTERM from now on: the first one asks the work to stop where it can, the second ends
- * the process at once. A signal handler can reach no other state than this flag, so there is one per
- * process. */
+/* Catches Ctrl-C and SIGTERM from now on: the first one asks the work to stop where it can, and the same one
+ * more than a second later ends the process at once. A signal handler can reach no other state than this
+ * flag, so there is one per process. */
 void interrupt_catch(void);
 bool interrupt_requested(void);
 int interrupt_signal(void); /* SIGINT, SIGTERM, SIGUSR1, or 0 */
 /* From now on SIGUSR1, too, asks the work to stop. Schedulers send it before they take the machine, and may
  * do so several times: no later one ends the process. */
 void interrupt_catch_preemption(void);
-/* From now on SIGUSR2 counts as SIGTERM, however often it comes, and then SIGINT or SIGTERM ends the process:
- * what starts several ranks can pass it on (tui/command/mpirun.c). */
+/* From now on SIGUSR2 counts as SIGTERM, however often it comes, and then a later SIGINT or SIGTERM ends the
+ * process: what starts several ranks can pass it on (tui/command/mpirun.c). */
 void interrupt_catch_launcher(void);
 /* Forgets a Ctrl-C that has stopped the work: the next one is the first again. */
 void interrupt_forget(void);

@@ -285,7 +285,6 @@ void ranks_follow(struct ranks *ranks)
     lost_pages_report();
     signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
     for (;;) {
         struct follower f = {.ranks = ranks};
         if (!receive(&f, &status, &err)) break;

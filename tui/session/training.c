@@ -43,7 +43,6 @@ static enum status open_session(struct training_session *s, const struct trainin
     lost_pages_report();
     signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
-    signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is an error with a sentence, like a full disk */
     enum status status = file_anneal_home(s->home, sizeof s->home, err);
     return status ? status : store_open(s->home, STORE_WRITE, &s->store, err);
 }

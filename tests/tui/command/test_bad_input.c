@@ -435,6 +435,12 @@ STAGE_CASE(a_file_size_limit_is_an_error_not_a_death, struct stage *s)
         .prelude = "ulimit -f 8;",
         .arguments = (const char *const[]){"train", s->config, "--progress=none", NULL}});
     process_expect_sentence(process_expect(1, p), ": File too large");
+    char *tokens = stage_path(s, "big.tok");
+    p = process_open(&(struct process_options){
+        .prelude = "ulimit -f 1;",
+        .arguments = (const char *const[]){"data", "prepare", "docs/index.md", "README.md",
+                                           "--tokenizer=bytes", "-o", tokens, "--progress=none", NULL}});
+    process_expect_sentence(process_expect(1, p), ": File too large");
     assert_int_equal(stage_count_runs(), 1);
     assert_int_equal(stage_count_leftovers(s), 0);
 }

@@ -2,9 +2,11 @@
  * twice when it is interrupted. */
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
@@ -103,6 +105,49 @@ STAGE_CASE(a_killed_sweep_goes_on_where_it_was, struct stage *s)
     stage_expect(s, "select count(*) from runs", "24");
     process_run(0, "sweep", "--resume", "cut-0", NULL); /* nothing is left to do */
     stage_expect(s, "select count(*) from runs", "24");
+}
+
+/* The sweep's trainer, once it trains. */
+static pid_t trainer_of(const struct stage *s)
+{
+    double end = clock_monotonic() + 60;
+    while (stage_count_runs() == 0 || stage_int(json_array_get(stage_runs(), 0), "steps") == 0) {
+        assert_true(clock_monotonic() < end);
+        usleep(10000);
+    }
+    return (pid_t)strtol(stage_query(s, "select pid from runs"), NULL, 10);
+}
+
+/* A service manager signals every process. */
+STAGE_CASE(a_signal_to_sweep_and_trainers_loses_no_step, struct stage *s)
+{
+    const char *const words[] = {"sweep",      s->config,
+                                 "--name=sw",  "--train.learning_rate=1e-3,1e-4",
+                                 "--jobs=1",   "--train.total_steps=1000000",
+                                 "--factor=1", NULL};
+    struct process *p = process_open(&(struct process_options){.arguments = words});
+    pid_t trainer = trainer_of(s);
+    assert_int_equal(kill(trainer, SIGTERM), 0);
+    process_signal(p, SIGTERM);
+    process_expect(0, p);
+    assert_non_null(strstr(process_stderr(p), "the runs are saved; continue with: "));
+    stage_expect(s, "select status from runs", "stopped");
+}
+
+STAGE_CASE(a_sweep_does_not_call_a_killed_run_saved, struct stage *s)
+{
+    const char *const words[] = {"sweep",      s->config,
+                                 "--name=sw",  "--train.learning_rate=1e-3,1e-4",
+                                 "--jobs=1",   "--train.total_steps=1000000",
+                                 "--factor=1", NULL};
+    struct process *p = process_open(&(struct process_options){.arguments = words});
+    pid_t trainer = trainer_of(s);
+    assert_int_equal(kill(trainer, SIGSTOP), 0);
+    process_signal(p, SIGTERM);
+    usleep(500000); /* until it waits for its trainer */
+    assert_int_equal(kill(trainer, SIGKILL), 0);
+    process_expect(1, p);
+    assert_non_null(strstr(process_stderr(p), "a run ended without saving"));
 }
 
 STAGE_CASE(runs_are_compared_by_the_metric_of_the_configuration, struct stage *s)
