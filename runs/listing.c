@@ -68,12 +68,11 @@ static void arrange(struct listing *listing)
 
 /* ---- fields ---- */
 
-/* The number of the field in the list, to which it is added if need be; it takes its values from `old`. Of
- * the columns each is an entry of its own. */
-static int add_field(struct listing *listing, const struct field *field, bool column)
+/* The number of the field in the list, to which it is added if need be. */
+static int add_field(struct listing *listing, const struct field *field)
 {
     struct listing_field *at = &listing->fields[listing->field_count];
-    for (int i = 0; !column && i < listing->field_count; i++)
+    for (int i = 0; i < listing->field_count; i++)
         if (strcmp(listing->fields[i].field.name, field->name) == 0) return i;
     *at = (struct listing_field){*field, NULL};
     return listing->field_count++;
@@ -89,10 +88,8 @@ static enum status add_columns(struct listing *listing, const char *names, bool 
         if (!status && listing->column_count == LISTING_COLUMNS_MAX)
             return strict ? err_set(err, STATUS_USAGE, "more than %d columns", LISTING_COLUMNS_MAX)
                           : STATUS_OK;
-        if (!status && field_find(name, &field)) {
-            add_field(listing, &field, true);
-            listing->column_count++;
-        }
+        if (!status && field_find(name, &field)) add_field(listing, &field);
+        listing->column_count = listing->field_count; /* what is named twice is one column */
     }
     return status;
 }
@@ -108,7 +105,7 @@ static enum status add_keys(struct listing *listing, const char *names, struct e
         if (!status && listing->key_count == LISTING_KEYS_MAX)
             status = err_set(err, STATUS_USAGE, "more than %d keys to sort by", LISTING_KEYS_MAX);
         if (status || !field_find(name, &field)) continue;
-        listing->keys[listing->key_count].field = add_field(listing, &field, false);
+        listing->keys[listing->key_count].field = add_field(listing, &field);
         listing->keys[listing->key_count++].falling = *word == '-';
     }
     return status;
@@ -176,7 +173,7 @@ static enum status set(struct listing *listing, struct store *store, const struc
     if (!status) status = add_keys(&next, request->sort, err);
     if (!status && *filter) status = filter_parse(filter, next.names, next.name_count, &next.filter, err);
     for (int i = 0; !status && i < next.filter.field_count; i++)
-        next.filter_fields[i] = add_field(&next, &next.filter.fields[i], false);
+        next.filter_fields[i] = add_field(&next, &next.filter.fields[i]);
     if (!status) status = read_values(&next, listing, NULL, store, err);
     if (status) {
         filter_release(&next.filter);
