@@ -321,18 +321,28 @@ static enum status mark_deletion(struct store *store, const char *id, struct err
 {
     enum status status = store_begin(store, err);
     if (!status)
-        status = store_do(store, err,
-                          "update runs set message = 'deleting it was interrupted: delete it again'"
-                          " where id = ?1",
-                          "s", id);
+        status =
+            store_do(store, err,
+                     "update runs set message = '" RUN_DELETION ": delete it again' where id = ?1", "s", id);
     return store_end(store, status, err);
 }
 
-/* Removes what is in the run's folder but the lock, which keeps trainers away as long as there is a row. */
+bool run_is_half_deleted(struct store *store, const struct run_info *run)
+{
+    char checkpoints[PATH_MAX], going[PATH_MAX];
+    if (strncmp(run->message, RUN_DELETION, strlen(RUN_DELETION)) == 0) return true;
+    return !run_path(store, run->id, RUN_CHECKPOINTS_GOING, going, NULL) && file_is_folder(going) &&
+           !run_path(store, run->id, "checkpoints", checkpoints, NULL) && !file_exists(checkpoints);
+}
+
+/* Removes what is in the run's folder but the lock, which keeps trainers away as long as there is a row.
+ * Begins with the checkpoints, all under another name first: whoever is killed here leaves no half of one. */
 static enum status empty_folder(const char *folder, struct err *err)
 {
     char path[PATH_MAX];
-    enum status status = STATUS_OK;
+    enum status status = file_format_path(path, sizeof path, err, "%s/checkpoints", folder);
+    if (!status && file_exists(path)) status = file_remove_whole(path, err);
+    if (status) return status;
     DIR *entries = opendir(folder);
     if (!entries) return err_set(err, STATUS_IO, "%s: cannot read: %s", folder, strerror(errno));
     for (struct dirent *entry; !status && (entry = readdir(entries));) {

@@ -8,6 +8,7 @@
 
 #include "core/base/accumulation.h"
 #include "core/base/arena.h"
+#include "core/base/file.h"
 #include "core/base/json_out.h"
 #include "core/base/record.h"
 #include "runs/store.h"
@@ -116,6 +117,12 @@ enum status run_find_named(struct store *store, const char *name, struct run_inf
 #define RUN_PARTIAL "incomplete: "
 bool run_is_partial(const struct run_info *run);
 
+/* Whether it is what a killed run_delete has left: its message begins so or, where a full disk had no room
+ * for that, its checkpoints are going. Training it again clears both. */
+#define RUN_DELETION          "deleting it was interrupted"
+#define RUN_CHECKPOINTS_GOING "checkpoints" FILE_GOING
+bool run_is_half_deleted(struct store *store, const struct run_info *run);
+
 /* Finds the run of each word, as an array in `arena`; STATUS_USAGE if two words name the same run. */
 enum status run_find_all(struct store *store, const char *const *words, size_t count, struct arena *arena,
                          struct run_info **out, struct err *err);
@@ -171,9 +178,10 @@ enum status run_record_loss(struct store *store, const char *id, const char *sen
 int64_t run_process(void);
 
 /* Deletes files, history and row, in this order, so that no folder is left without a run, from which a repair
- * would make the run again. STATUS_BUSY while a trainer holds the run. A long history goes in several
- * transactions, between which others write. A failure, or the end of this process, leaves the run with the
- * rest and a message that says so, for which a full disk has room only behind the files. */
+ * would make the run again. The checkpoints go first, together. STATUS_BUSY while a trainer holds the run. A
+ * long history goes in several transactions, between which others write. A failure, or the end of this
+ * process, leaves the run with the rest and a message that says so, for which a full disk has room only
+ * behind the files. */
 enum status run_delete(struct store *store, const char *id, struct err *err);
 
 /* Removes a file or folder in the run's folder, "checkpoints/step-40", as file_remove_whole does. STATUS_BUSY

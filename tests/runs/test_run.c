@@ -278,11 +278,13 @@ TEST_CASE(a_run_whose_files_cannot_be_removed_stays)
     assert_int_equal(mkdir(deep, 0777), 0);
     make_deep(deep);
     assert_int_equal(run_delete(store, id, &err), STATUS_IO);
-    assert_non_null(strstr(err.text, "/checkpoints: cannot remove: "));
+    assert_non_null(strstr(err.text, "/checkpoints.deleted: cannot remove: "));
     assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
     assert_string_equal(info.message, "deleting it was interrupted: delete it again");
     assert_true(store_fixture_number(home, "select count(*) from steps") == 1);
-    snprintf(command, sizeof command, "rm -r '%s'", deep);
+    assert_false(file_exists(deep)); /* no half checkpoint is left by its name */
+    assert_true(run_is_half_deleted(store, &info));
+    snprintf(command, sizeof command, "rm -r '%s.deleted'", deep);
     assert_int_equal(system(command), 0);
     sqlite3_commit_hook(store->db, pass, &left); /* as if killed after the files were removed */
     assert_int_not_equal(run_delete(store, id, &err), STATUS_OK);

@@ -212,6 +212,11 @@ enum status doctor_check_run(struct doctor *d, struct held *held, struct err *er
     snprintf(records, sizeof records, "%s/records", folder);
     bool trains = run_may_train(d->store, run->id);
     d->trains = d->trains || trains;
+    if (!trains && run_is_half_deleted(d->store, run)) { /* what is missing or damaged there is as meant */
+        snprintf(remedy, sizeof remedy, "`%s delete %s` deletes the rest", TEXT_PROGRAM, run->id);
+        doctor_report(d, NOTE, run->id, folder, remedy, "deleting this run was interrupted");
+        return weigh(d, held, folder, err);
+    }
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
     if (checkpoint_look(checkpoints, &why)) { /* then what is missing there is not known, either */
         doctor_report_error(

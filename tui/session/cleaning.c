@@ -222,6 +222,7 @@ static const char *leftover_kind(const char *folder, const char *name)
     bool going = text_ends_with(name, FILE_GOING);
     snprintf(before, sizeof before, "%.*s", (int)(strlen(name) - (going ? strlen(FILE_GOING) : 0)), name);
     if (file_is_temporary(before)) return "unfinished: its process was killed";
+    if (!*folder && strcmp(name, RUN_CHECKPOINTS_GOING) == 0) return "checkpoints of a run half deleted";
     if (strcmp(folder, "checkpoints/") != 0) return NULL;
     return checkpoint_is_leftover(name) || (going && checkpoint_aside(before)) ? "unfinished or half removed"
                                                                                : NULL;

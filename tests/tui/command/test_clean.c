@@ -14,6 +14,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
+#include "tests/tui/command/traced.h"
 #include "tests/tui/view/pty.h"
 
 /* A run with the checkpoints 10, 20, 30 and 40, of which 20 is the best. Returns its folder. */
@@ -304,6 +305,61 @@ STAGE_CASE(killed_at_any_moment_it_leaves_no_half_checkpoint, struct stage *s)
     clean(NULL);
     assert_true(strlen(checkpoints(folder)) <= strlen("step-39 step-40"));
     process_run(0, "doctor", "--progress=none", NULL);
+}
+
+struct killing {
+    const char *folder;
+    int left; /* calls until it is killed */
+};
+
+static int kill_at_last(void *context, const struct traced_call *call)
+{
+    struct killing *killing = context;
+    bool counts = (call->kind == TRACED_REMOVE || call->kind == TRACED_RENAME) &&
+                  strncmp(call->path, killing->folder, strlen(killing->folder)) == 0;
+    if (counts && killing->left-- == 0) kill(call->thread, SIGKILL);
+    return 0;
+}
+
+/* Deletes the run and is killed before one of its removals and renames. Returns whether it ended before. */
+static bool delete_killed(const struct stage *s, const char *folder, int calls)
+{
+    static const char *const words[] = {"delete", "gone", "--yes", NULL};
+    struct killing killing = {folder, calls};
+    int code = traced_run(&(struct traced){.arguments = words,
+                                           .out = stage_path(s, "out"),
+                                           .err = stage_path(s, "err"),
+                                           .seconds = 60,
+                                           .before = kill_at_last,
+                                           .context = &killing});
+    assert_true(code == 0 || code == 128 + SIGKILL);
+    return code == 0;
+}
+
+STAGE_CASE(a_deletion_that_is_killed_leaves_no_half_checkpoint_and_goes_on, struct stage *s)
+{
+    char *other = train(s, "other"), *folder = train(s, "gone");
+    const char *whole = checkpoints(folder);
+    process_run(0, "fork", "gone", "--name=heir", "--until=1", "--train.total_steps=60", "--progress=none",
+                NULL);
+    for (int calls = 0; !delete_killed(s, folder, calls); calls++) {
+        const char *now = checkpoints(folder);
+        bool left = strcmp(now, "") != 0;
+        assert_true(!left || strcmp(now, whole) == 0);
+        const char *found = process_stdout(process_run(0, "doctor", "--repair", "--progress=none", NULL));
+        assert_non_null(strstr(found, "deleting this run was interrupted"));
+        assert_non_null(strstr(found, "deletes the rest"));
+        assert_int_equal(stage_count_runs(), 3);
+        if (calls == 9) clean(NULL);
+        if (!left) process_run(1, "generate", "gone", "--prompt=the", "--max-tokens=4", NULL);
+        assert_string_equal(checkpoints(folder), now);
+        assert_true(calls < 100);
+    }
+    assert_false(file_exists(folder));
+    assert_int_equal(stage_count_runs(), 2);
+    assert_true(strlen(checkpoints(other)) > 0);
+    process_run(0, "doctor", "--progress=none", NULL);
+    process_run(0, "resume", "heir", "--train.total_steps=60", "--until=45", "--progress=none", NULL);
 }
 
 STAGE_CASE(on_a_terminal_it_asks, struct stage *s)
