@@ -1,4 +1,4 @@
-/* See checkpoint.h. Here: the folders: finding and verifying checkpoints, removing old ones, and copies. */
+/* See checkpoint.h. Here: the folders: verifying checkpoints, removing old ones, and copies. */
 #define XXH_STATIC_LINKING_ONLY
 #include "core/checkpoint/checkpoint.h"
 
@@ -238,63 +238,6 @@ int64_t *checkpoint_steps(const char *parent, size_t *count)
     return steps;
 }
 
-enum status checkpoint_look(const char *parent, struct err *err)
-{
-    if (file_exists(parent) && !file_is_folder(parent))
-        errno = ENOTDIR;
-    else if (faccessat(AT_FDCWD, parent, R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES)
-        return STATUS_OK;
-    return err_set(err, STATUS_IO, "%s: cannot read the folder: %s", parent, strerror(errno));
-}
-
-/* checkpoint_find, among those of at most `most` steps. */
-static enum status find(const char *parent, int64_t step, int64_t most, char *path, size_t size,
-                        struct err *err)
-{
-    struct err why, newest = {0};
-    size_t count;
-    enum status status = checkpoint_look(parent, err);
-    if (status) return status;
-    int64_t *steps = checkpoint_steps(parent, &count);
-    bool closed = false; /* it may be whole, so no older one takes its place */
-    status = STATUS_NOT_FOUND;
-    for (size_t i = 0; status && !closed && i < count; i++) {
-        if ((step >= 0 && steps[i] != step) || steps[i] > most) continue;
-        if (snprintf(path, size, "%s/step-%" PRId64, parent, steps[i]) >= (int)size) continue;
-        if (step == CHECKPOINT_NEWEST_FULL && !checkpoint_is_full(path) && errno != EACCES) continue;
-        status = verify(path, false, NULL, &why);
-        closed = status == STATUS_IO && why.system == EACCES;
-        if (status && (!newest.status || closed)) newest = why;
-    }
-    free(steps);
-    if (!status) return STATUS_OK;
-    if (newest.status && err) *err = newest;
-    if (newest.status) return newest.status;
-    if (step >= 0) return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint of step %" PRId64, parent, step);
-    return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
-}
-
-enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err)
-{
-    return find(parent, step, INT64_MAX, path, size, err);
-}
-
-enum status checkpoint_find_up_to(const char *parent, int64_t step, char *path, size_t size, struct err *err)
-{
-    return find(parent, CHECKPOINT_NEWEST, step, path, size, err);
-}
-
-int64_t checkpoint_passed_over(const char *parent, const char *found)
-{
-    char path[CHECKPOINT_PATH];
-    size_t count;
-    int64_t *steps = checkpoint_steps(parent, &count), newest = count ? steps[0] : -1;
-    free(steps);
-    if (newest <= checkpoint_step(found)) return -1;
-    /* a running trainer may have just added one, which is not damaged */
-    return verify(join_step(path, parent, newest), false, NULL, NULL) ? newest : -1;
-}
-
 /* For a folder that cannot be renamed: see file_remove_whole. */
 static bool move_files(const char *from, const char *to)
 {
@@ -388,7 +331,7 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
         if (steps[i] > written) continue;
         if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
         if (is_needed(needed, steps[i])) continue;
-        file_remove_whole(join_step(path, parent, steps[i]), NULL);
+        (void)checkpoint_hold_remove(join_step(path, parent, steps[i]), NULL);
     }
     free(steps);
     /* leftovers of a killed trainer; this process is the only writer */

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/checkpoint/companions.h"
+#include "core/checkpoint/hold.h"
 #include "core/model/gguf.h"
 #include "core/model/safetensors.h"
 #include "core/network/network.h"
@@ -96,6 +97,11 @@ enum status checkpoint_look(const char *parent, struct err *err);
  * STATUS_NOT_FOUND if there is none; if all are damaged, the error describes the newest. STATUS_IO with
  * EACCES: this user may not read the folder, or a checkpoint that would be it and may be whole. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
+
+/* The same with a hold on it, for who opens it of a run that may be training: release it when that is done.
+ */
+enum status checkpoint_find_held(const char *parent, int64_t step, char *path, size_t size,
+                                 struct checkpoint_hold *hold, struct err *err);
 
 /* The newest one of at most `step` steps, likewise. */
 enum status checkpoint_find_up_to(const char *parent, int64_t step, char *path, size_t size, struct err *err);
@@ -220,9 +226,10 @@ struct needed_steps {
 };
 
 /* Removes step-N folders below `parent` up to `written`, the newest, except the `keep` newest of them, the
- * one of `best_step` (-1: none) and those that are needed; also unfinished folders of a killed trainer.
- * `written` always stays; folders of later steps, left by an earlier segment of the run, neither count nor
- * are removed. Only for the process that holds the run's lock. Ignores errors. */
+ * one of `best_step` (-1: none), those that are needed, and those that somebody holds just now; also
+ * unfinished folders of a killed trainer. `written` always stays; folders of later steps, left by an earlier
+ * segment of the run, neither count nor are removed. Only for the process that holds the run's lock. Ignores
+ * errors. */
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step,
                       struct needed_steps needed);
 

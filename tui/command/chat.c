@@ -280,13 +280,14 @@ static void close_chat(struct chat *c)
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice model = {"chatting", words->words[0], o->step, o->best};
+    struct model_choice model = {"chatting", words->words[0], o->step, o->best, {0}};
     char folder[PATH_MAX];
     struct chat chat = {.options = o, .terminal = isatty(STDIN_FILENO)};
     enum allocator_kind allocator;
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (!status) status = open_chat(&chat, folder, allocator, err);
+    status = checkpoint_hold_end(&model.hold, folder, status, err);
     if (!status && chat.terminal)
         output_say("a context of %d tokens; /help lists the commands, Ctrl-D leaves",
                    chat.voice.generator.most);

@@ -320,7 +320,7 @@ static enum status classify(struct classification *c, const struct words *words,
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice model = {"classifying", words->words[0], o->step, o->best};
+    struct model_choice model = {"classifying", words->words[0], o->step, o->best, {0}};
     struct progress_bar bar;
     char folder[PATH_MAX];
     enum allocator_kind allocator;
@@ -331,10 +331,10 @@ static enum status run(const void *options, const struct words *words, struct er
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (status) return status;
     struct classification *c = calloc(1, sizeof *c);
-    if (!c) return err_no_memory(err, "classifying");
+    if (!c) return checkpoint_hold_end(&model.hold, folder, err_no_memory(err, "classifying"), err);
     c->options = o;
     c->bar = &bar;
-    status = open_model(c, folder, allocator, err);
+    status = checkpoint_hold_end(&model.hold, folder, open_model(c, folder, allocator, err), err);
     if (!status) status = classify(c, words, err);
     close_model(c);
     free(c);

@@ -103,7 +103,7 @@ static enum status run(const void *options, const struct words *words, struct er
 {
     const struct evaluate_options *o = options;
     const struct evaluation_kind *kind = NULL;
-    struct model_choice model = {"evaluating", words->words[0], o->step, o->best};
+    struct model_choice model = {"evaluating", words->words[0], o->step, o->best, {0}};
     struct evaluation e = {.options = o};
     struct progress_bar bar;
     char folder[PATH_MAX];
@@ -120,7 +120,7 @@ static enum status run(const void *options, const struct words *words, struct er
     if (!status) status = evaluate(&e, kind, state, &bar, err);
     loaded_model_close(&e.loaded);
     free(state);
-    return status;
+    return checkpoint_hold_end(&model.hold, folder, status, err);
 }
 
 static const struct evaluate_options defaults = {.device = "auto", .step = -1, .padding = -1};

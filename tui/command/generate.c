@@ -334,6 +334,7 @@ struct found {
     char folder[PATH_MAX];
     enum allocator_kind allocator;
     struct timespec changed;
+    struct checkpoint_hold hold; /* until the request is answered */
 };
 
 static struct timespec change_of(const char *folder)
@@ -347,12 +348,13 @@ static struct timespec change_of(const char *folder)
 static enum status find(struct found *found, const struct options *o, const char *model, struct err *err)
 {
     struct timespec now = change_of(found->folder);
-    const struct model_choice choice = {"generating", model, o->step, o->best};
+    struct model_choice choice = {"generating", model, o->step, o->best, {0}};
     if (*found->folder && found->step == o->step && found->best == o->best &&
         memcmp(&found->changed, &now, sizeof now) == 0)
         return STATUS_OK;
     enum status status =
         model_choice_find(&choice, found->folder, sizeof found->folder, &found->allocator, err);
+    found->hold = choice.hold;
     found->step = o->step;
     found->best = o->best;
     found->changed = change_of(found->folder);
@@ -367,7 +369,8 @@ static enum status answer(struct voice *v, struct found *found, const struct opt
         return err_set(err, STATUS_USAGE, "--batch, --adapter and --device are for the command line");
     enum status status = find(found, o, model, err);
     if (!status && (!v->generator.most || strcmp(found->folder, v->folder) != 0)) voice_close(v);
-    return status ? status : generate_one(v, o, found->folder, found->allocator, err);
+    if (!status) status = generate_one(v, o, found->folder, found->allocator, err);
+    return checkpoint_hold_end(&found->hold, found->folder, status, err);
 }
 
 /* Ctrl-C ends a text, the end of the input the command. Each text or error is followed by a NUL. */
@@ -403,7 +406,7 @@ static const char default_prompt[] = "\n";
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice model = {"generating", words->words[0], o->step, o->best};
+    struct model_choice model = {"generating", words->words[0], o->step, o->best, {0}};
     struct voice voice = {0};
     char folder[PATH_MAX];
     enum allocator_kind allocator;
@@ -418,6 +421,7 @@ static enum status run(const void *options, const struct words *words, struct er
     } else {
         status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
         if (!status) status = (o->batch ? generate_batch : generate_one)(&voice, o, folder, allocator, err);
+        status = checkpoint_hold_end(&model.hold, folder, status, err);
     }
     voice_close(&voice);
     return status;

@@ -157,7 +157,7 @@ static void show_config(struct output *o, const struct description *m)
 static enum status run_info(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice model = {"describing", words->words[0], o->step, o->best};
+    struct model_choice model = {"describing", words->words[0], o->step, o->best, {0}};
     struct description d = {0};
     struct output out;
     char folder[PATH_MAX];
@@ -179,7 +179,7 @@ static enum status run_info(const void *options, const struct words *words, stru
             output_warn("config.json and the tensors contradict each other: %s", d.config_problem.text);
     }
     safetensors_close(&d.weights);
-    return status;
+    return checkpoint_hold_end(&model.hold, folder, status, err);
 }
 
 static const struct option_spec info_options[] = {
@@ -291,7 +291,7 @@ static enum status export_gguf(const struct options *o, const char *folder, cons
 static enum status run_export(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice model = {"exporting", words->words[0], o->step, o->best};
+    struct model_choice model = {"exporting", words->words[0], o->step, o->best, {0}};
     char folder[PATH_MAX];
     int64_t bytes;
     struct progress_bar bar;
@@ -303,6 +303,7 @@ static enum status run_export(const void *options, const struct words *words, st
                      ? export_gguf(o, folder, &progress, &bytes, err)
                      : checkpoint_export(folder, chosen_weights(o), o->output, &progress, &bytes, err);
     progress_bar_clear(&bar);
+    status = checkpoint_hold_end(&model.hold, folder, status, err);
     if (status) return status;
     printf("%s: %s, from %s\n", CLEAN_LINE(o->output), TEXT_BYTES(bytes),
            strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder);
@@ -482,17 +483,20 @@ static const struct command model_import = COMMAND(
 static enum status run_merge(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice choice = {"merging", words->words[0], -1, false};
+    struct model_choice choice = {"merging", words->words[0], -1, false, {0}};
     const char *to = words->words[2], *adapters[ADAPTER_STACK_MAX];
     char base[PATH_MAX], folders[ADAPTER_STACK_MAX][PATH_MAX];
+    struct checkpoint_hold holds[ADAPTER_STACK_MAX] = {{0}};
     int count = 0;
     int64_t bytes;
     struct progress_bar bar;
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     enum status status = model_choice_find(&choice, base, sizeof base, NULL, err);
-    if (!status) status = loaded_model_adapters(words->words[1], "merging", folders, &count, err);
+    if (!status) status = loaded_model_adapters(words->words[1], "merging", folders, holds, &count, err);
     for (int i = 0; i < ADAPTER_STACK_MAX; i++) adapters[i] = folders[i];
     if (!status) status = checkpoint_merge(base, adapters, count, to, &progress, &bytes, err);
+    for (int i = 0; i < count; i++) status = checkpoint_hold_end(&holds[i], folders[i], status, err);
+    status = checkpoint_hold_end(&choice.hold, base, status, err);
     progress_bar_clear(&bar);
     if (!status) printf("%s: %s\n", CLEAN_LINE(to), TEXT_BYTES(bytes));
     return status;

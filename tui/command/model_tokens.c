@@ -17,7 +17,7 @@ struct options {
 static enum status add(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice model = {"adding tokens", words->words[0], -1, false};
+    struct model_choice model = {"adding tokens", words->words[0], -1, false, {0}};
     struct token_addition addition = {words->words + 2, (size_t)words->count - 2, o->chat_template};
     struct tokens_added added;
     char folder[PATH_MAX];
@@ -26,6 +26,7 @@ static enum status add(const void *options, const struct words *words, struct er
     enum status status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status) status = checkpoint_add_tokens(folder, &addition, words->words[1], &progress, &added, err);
     progress_bar_clear(&bar);
+    status = checkpoint_hold_end(&model.hold, folder, status, err);
     if (status) return status;
     printf("%s: %s, %d new token%s, %d new row%s, vocabulary of %d\n", CLEAN_LINE(words->words[1]),
            TEXT_BYTES(added.bytes), added.tokens, text_plural(added.tokens), added.rows,

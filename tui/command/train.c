@@ -448,6 +448,7 @@ static enum status fork_run(const struct options *o, const struct words *words, 
     struct training_options training = {0};
     struct report report;
     struct recorded_run run;
+    struct checkpoint_hold hold = {0};
     static const char ending[] = "-fork";
     char folder[PATH_MAX] = "", passed_over[160] = "", sentence[RUN_ID_MAX + 168] = "",
          name[RUN_NAME_CLEAN_MAX];
@@ -457,14 +458,15 @@ static enum status fork_run(const struct options *o, const struct words *words, 
     recorded_run_find_tokenizer(&run, &training.config);
     if (!status) status = recorded_run_check(&run, &training.config, "forked", err);
     if (!status)
-        status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, passed_over,
+        status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, &hold, passed_over,
                                          sizeof passed_over, err);
     if (!status && *passed_over) snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
     if (!status && o->decay) status = decay(o, words, checkpoint_step(folder), &training.config, err);
     if (!status && o->watch) {
+        checkpoint_hold_release(&hold);
         status = background_watch("fork", words->argv, NULL, err);
     } else if (!status) {
-        struct fork_origin origin = {run.info.id, folder, run.config_text, sentence};
+        struct fork_origin origin = {run.info.id, folder, run.config_text, sentence, &hold};
         run_name_clean(run.info.name, name, sizeof name - strlen(ending));
         strcat(name, ending);
         open_report(&report, o, &training);
@@ -473,6 +475,7 @@ static enum status fork_run(const struct options *o, const struct words *words, 
         training.before = &run.config;
         status = conclude(training_start(&training, err), &report, err);
     }
+    checkpoint_hold_release(&hold);
     recorded_run_release(&run);
     return status;
 }

@@ -70,7 +70,9 @@ static bool has(const char *folder, const char *file)
 }
 
 enum status loaded_model_adapters(const char *list, const char *doing,
-                                  char folders[ADAPTER_STACK_MAX][PATH_MAX], int *count, struct err *err)
+                                  char folders[ADAPTER_STACK_MAX][PATH_MAX],
+                                  struct checkpoint_hold holds[ADAPTER_STACK_MAX], int *count,
+                                  struct err *err)
 {
     enum status status = STATUS_OK;
     *count = 0;
@@ -82,9 +84,11 @@ enum status loaded_model_adapters(const char *list, const char *doing,
             return err_set(err, STATUS_USAGE, "at most %d adapters are added up", ADAPTER_STACK_MAX);
         status = file_format_path(name, sizeof name, err, "%.*s", (int)n, list);
         if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
+        holds[*count] = choice.hold;
         if (!status && !adapter_file_exists(folder))
             status =
                 err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
+        if (status) checkpoint_hold_release(&holds[*count]);
         *count += !status;
     }
     return status;
@@ -107,13 +111,19 @@ static enum status find_folders(struct loaded_model *m, const char *folder, cons
         snprintf(m->weights, sizeof m->weights, "%s", base.folder);
     }
     if (!status && adapters)
-        status = loaded_model_adapters(adapters, "loading the adapters", m->adapters, &m->adapter_count, err);
+        status = loaded_model_adapters(adapters, "loading the adapters", m->adapters, m->holds,
+                                       &m->adapter_count, err);
     if (status || has(m->weights, "config.json") || !alone) return status;
     return err_set(
         err, STATUS_NOT_FOUND,
         "%s: its base model \"%s\" is not a model's folder here (name the base first and the adapters with "
         "--adapter)",
         folder, m->weights);
+}
+
+static void release_adapters(struct loaded_model *m)
+{
+    for (int i = 0; i < ADAPTER_STACK_MAX; i++) checkpoint_hold_release(&m->holds[i]);
 }
 
 /* Stores the base as the first run that one of the adapters comes from has trained beside it. */
@@ -253,6 +263,7 @@ enum status loaded_model_load(struct loaded_model *m, const char *device, struct
         if (!status) status = open_network(m, wish, doing, err);
     }
     if (!status) warn_unverified(m);
+    release_adapters(m);
     if (!status && *m->choice.why)
         fprintf(stderr, "anneal: warning: %s on the CPU: %s\n", doing, m->choice.why);
     return status;
@@ -261,6 +272,7 @@ enum status loaded_model_load(struct loaded_model *m, const char *device, struct
 void loaded_model_close(struct loaded_model *m)
 {
     network_close(&m->network);
+    release_adapters(m);
     memory_share_release(&m->share);
     device_choice_close(&m->choice);
     plan_release(&m->plan);

@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "core/checkpoint/adapter_stack.h"
+#include "core/checkpoint/hold.h"
 #include "core/network/network.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
@@ -18,6 +19,7 @@ struct loaded_model {
     struct memory_share share;
     char weights[PATH_MAX], adapters[ADAPTER_STACK_MAX][PATH_MAX]; /* folders of base and adapters */
     int adapter_count;
+    struct checkpoint_hold holds[ADAPTER_STACK_MAX]; /* on the adapters, until they are loaded */
     enum lora_base base; /* how the base is stored; with `nested`: NF4 with nested scales */
     bool nested;
     const char *words;  /* the one of them with the tokenizer: the adapters', if they come with one */
@@ -42,9 +44,12 @@ enum loaded_use { LOADED_WRITER, LOADED_CLASSIFIER, LOADED_EITHER };
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, const char *adapters,
                                   enum loaded_use use, struct err *err);
 
-/* The folders of the adapters that `list` names, as above. `doing` as in struct model_choice. */
+/* The folders of the adapters that `list` names, as above, with a hold on each of the *count. `doing` as in
+ * struct model_choice. */
 enum status loaded_model_adapters(const char *list, const char *doing,
-                                  char folders[ADAPTER_STACK_MAX][PATH_MAX], int *count, struct err *err);
+                                  char folders[ADAPTER_STACK_MAX][PATH_MAX],
+                                  struct checkpoint_hold holds[ADAPTER_STACK_MAX], int *count,
+                                  struct err *err);
 
 /* Opens FOLDER/tokenizer.json. STATUS_NOT_FOUND, with a remedy: there is none. */
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err);

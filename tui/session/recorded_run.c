@@ -155,12 +155,12 @@ enum status recorded_run_refuse(const char *checkpoints, const char *run, struct
 }
 
 enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step, const char *doing,
-                                    char *folder, size_t size, char *passed_over, size_t passed_size,
-                                    struct err *err)
+                                    char *folder, size_t size, struct checkpoint_hold *hold,
+                                    char *passed_over, size_t passed_size, struct err *err)
 {
     char there[200];
     *passed_over = '\0';
-    enum status status = checkpoint_find(run->checkpoints, step, folder, size, err);
+    enum status status = checkpoint_find_held(run->checkpoints, step, folder, size, hold, err);
     if (!status && step < 0)
         recorded_run_passed_over(run->checkpoints, folder, doing, passed_over, passed_size);
     if (!status) return STATUS_OK;
@@ -210,14 +210,14 @@ static enum status find_best_step(struct store *store, const struct recorded_run
 
 /* Finds the folder of the requested checkpoint. */
 static enum status find_checkpoint(struct store *store, const struct recorded_run *run,
-                                   const struct model_choice *c, char *folder, size_t size, struct err *err)
+                                   struct model_choice *c, char *folder, size_t size, struct err *err)
 {
     char passed_over[160] = "";
     int64_t step = c->step;
     enum status status = c->best ? find_best_step(store, run, c, &step, err) : STATUS_OK;
     if (!status)
-        status =
-            recorded_run_checkpoint(run, step, c->doing, folder, size, passed_over, sizeof passed_over, err);
+        status = recorded_run_checkpoint(run, step, c->doing, folder, size, &c->hold, passed_over,
+                                         sizeof passed_over, err);
     if (!status && *passed_over)
         fprintf(stderr, "anneal: warning: run %s: %s\n", CLEAN_LINE(run->info.id), passed_over);
     return status;
@@ -245,13 +245,14 @@ bool recorded_run_of(const char *folder, char id[RUN_ID_MAX])
     return true;
 }
 
-enum status model_choice_find(const struct model_choice *c, char *folder, size_t size,
+enum status model_choice_find(struct model_choice *c, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err)
 {
     char path[PATH_MAX];
     struct store *store = NULL;
     struct recorded_run run = {0};
     enum status status;
+    c->hold = (struct checkpoint_hold){0};
     config_init(&run.config);
     if (c->best && c->step >= 0) return err_set(err, STATUS_USAGE, "give --best or --step, not both");
     *folder = '\0';
@@ -288,6 +289,7 @@ static enum status find_named(char *name, const char *key, struct err *err)
     struct model_choice choice = {.doing = "starting", .source = name, .step = -1};
     if (!*name || strchr(name, '/')) return STATUS_OK;
     enum status status = model_choice_find(&choice, folder, sizeof folder, NULL, err);
+    checkpoint_hold_release(&choice.hold);
     if (status) return err_prefix(err, "%s", key);
     memcpy(name, folder, sizeof folder);
     return STATUS_OK;

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 
+#include "core/checkpoint/hold.h"
 #include "core/model/config.h"
 #include "runs/history.h"
 #include "runs/run.h"
@@ -46,24 +47,26 @@ bool recorded_run_of(const char *folder, char id[RUN_ID_MAX]);
 enum status recorded_run_refuse(const char *checkpoints, const char *run, struct err *err);
 
 /* Finds the folder of the run's checkpoint of `step`. -1: the newest intact one, and `passed_over` becomes
- * the sentence of recorded_run_passed_over, else "". */
+ * the sentence of recorded_run_passed_over, else "". The caller ends the hold when it is read. */
 enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step, const char *doing,
-                                    char *folder, size_t size, char *passed_over, size_t passed_size,
-                                    struct err *err);
+                                    char *folder, size_t size, struct checkpoint_hold *hold,
+                                    char *passed_over, size_t passed_size, struct err *err);
 
 /* RUN|FOLDER on the command line: a run and one of its checkpoints; the folder of a checkpoint, ours or any
  * checkout with a config.json; or an imported model if no run has its name. */
 struct model_choice {
     const char *doing; /* for messages: "generating" */
     const char *source;
-    int64_t step; /* of the checkpoint; -1: the newest */
-    bool best;    /* the one that is best by eval.metric; if gone, the best before it */
+    int64_t step;                /* of the checkpoint; -1: the newest */
+    bool best;                   /* the one that is best by eval.metric; if gone, the best before it */
+    struct checkpoint_hold hold; /* from model_choice_find */
 };
 
 /* Finds the folder. Passes over a damaged newest checkpoint with a warning on standard error. `allocator` (or
  * NULL): memory.allocator of the run's configuration; without a run or a readable configuration, the key's
- * default. */
-enum status model_choice_find(const struct model_choice *choice, char *folder, size_t size,
+ * default. Its trainer leaves a run's checkpoint until checkpoint_hold_end for choice->hold, which the caller
+ * calls when all is read, or has failed. */
+enum status model_choice_find(struct model_choice *choice, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err);
 
 /* Replaces names in model.from and lora.from by the folders that they stand for: a run's newest checkpoint,

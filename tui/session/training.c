@@ -477,6 +477,13 @@ static enum status check_words(const struct training_options *options, struct er
     return status || !options->tags ? status : tags_check(options->tags, err);
 }
 
+/* Of the checkpoint that is forked. */
+static enum status end_hold(const struct training_options *options, enum status status, struct err *err)
+{
+    const struct fork_origin *fork = options->fork;
+    return fork ? checkpoint_hold_end(fork->hold, fork->checkpoint, status, err) : status;
+}
+
 enum status training_start(const struct training_options *options, struct err *err)
 {
     struct training_session s;
@@ -485,6 +492,7 @@ enum status training_start(const struct training_options *options, struct err *e
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status)
         status = prepare(&s, options->fork ? training_open_forked : training_session_open_trainer, err);
+    if (status) status = end_hold(options, status, err);
     if (!status && !options->probe) status = disk_need_check(&s, err);
     if (!status && interrupt_requested())
         status = err_set(err, STATUS_INTERRUPTED, "interrupted before the run was made");
@@ -494,6 +502,7 @@ enum status training_start(const struct training_options *options, struct err *e
         if (!status && options->fork) /* adopting the checkpoint lets the run resume from its start,
                                          whatever becomes of the other run */
             status = checkpoint_adopt(s.checkpoints, options->fork->checkpoint, &s.adopted_bytes, err);
+        status = end_hold(options, status, err);
         if (!status) status = record(&s, err);
         if (status) { /* delete a run that never began */
             run_lock_release(&s.lock);

@@ -4,6 +4,7 @@
 #define ANNEAL_TUI_SESSION_TRAINING_H
 
 #include "core/base/record.h"
+#include "core/checkpoint/hold.h"
 #include "core/model/config.h"
 #include "core/train/trainer.h"
 #include "datasets/progress.h"
@@ -34,10 +35,11 @@ struct training_watcher {
 
 /* The origin of a fork. */
 struct fork_origin {
-    const char *run;         /* id */
-    const char *checkpoint;  /* folder */
-    const char *config;      /* of that run, as text */
-    const char *passed_over; /* a sentence about a newer, damaged one of that run; "": there is none */
+    const char *run;              /* id */
+    const char *checkpoint;       /* folder */
+    const char *config;           /* of that run, as text */
+    const char *passed_over;      /* a sentence about a newer, damaged one of that run; "": there is none */
+    struct checkpoint_hold *hold; /* on `checkpoint`; ends when the new run has it */
 };
 
 /* A watcher that shows nothing. */

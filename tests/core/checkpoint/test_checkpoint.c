@@ -248,6 +248,55 @@ TEST_CASE(what_other_runs_need_is_never_removed)
     free(parent);
 }
 
+/* As in a process that reads a checkpoint while another one trains. */
+TEST_CASE(what_somebody_reads_is_removed_only_later)
+{
+    struct rig rig;
+    struct model_config config = rig_config();
+    struct checkpoint_hold first, second;
+    struct err err = {0};
+    char path[PATH_MAX], other[PATH_MAX], *parent = saved_folder("held");
+    saved_open(&rig, &config, 2, 5);
+    for (int64_t step = 1; step <= 2; step++) saved_write(parent, &rig, step);
+    assert_int_equal(checkpoint_find_held(parent, -1, path, sizeof path, &first, &err), STATUS_OK);
+    assert_int_equal(checkpoint_find_held(parent, 2, other, sizeof other, &second, &err), STATUS_OK);
+    for (int64_t step = 3; step <= 4; step++) saved_write(parent, &rig, step);
+    checkpoint_prune(parent, 1, 4, -1, nothing_needed);
+    assert_int_equal(count_entries(parent), 2);
+    assert_int_equal(checkpoint_hold_end(&second, other, STATUS_OK, &err), STATUS_OK);
+    checkpoint_prune(parent, 1, 4, -1, nothing_needed);
+    assert_int_equal(saved_offered(parent, 2), 2);
+    checkpoint_hold_release(&first);
+    checkpoint_prune(parent, 1, 4, -1, nothing_needed);
+    assert_int_equal(count_entries(parent), 1);
+    assert_false(checkpoint_hold_take(&first, path));
+    rig_close(&rig);
+    free(parent);
+}
+
+/* As where the file system has no locks. */
+TEST_CASE(a_failure_says_that_the_checkpoint_was_removed_meanwhile)
+{
+    struct rig rig;
+    struct model_config config = rig_config();
+    struct checkpoint_hold hold;
+    struct err err = {0};
+    char path[PATH_MAX], *parent = saved_folder("replaced");
+    saved_open(&rig, &config, 2, 5);
+    saved_write(parent, &rig, 1);
+    for (int gone = 0; gone < 2; gone++) {
+        assert_int_equal(checkpoint_find_held(parent, -1, path, sizeof path, &hold, &err), STATUS_OK);
+        if (gone) assert_int_equal(file_remove_whole(path, &err), STATUS_OK);
+        enum status status = err_set(&err, STATUS_NOT_FOUND, "config.json: cannot open");
+        assert_int_equal(checkpoint_hold_end(&hold, path, status, &err), STATUS_NOT_FOUND);
+        assert_string_equal(err.text, gone ? "config.json: cannot open (the trainer of this run has removed "
+                                             "this checkpoint meanwhile: try again)"
+                                           : "config.json: cannot open");
+    }
+    rig_close(&rig);
+    free(parent);
+}
+
 TEST_CASE(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left)
 {
     struct rig rig;

@@ -90,6 +90,23 @@ static const float *adapter_of(const char *folder, struct safetensors *file, con
 }
 
 /* LoRA-FA: the first matrices stay as they were drawn, and are saved with the others. */
+STAGE_CASE(a_checkpoint_that_is_used_stays_until_it_is_read_while_its_run_trains, struct stage *s)
+{
+    char *out = stage_path(s, "exported");
+    struct process *p = process_start("train", s->config, "--name=live", "--train.total_steps=100000000",
+                                      "--checkpoint.every=1", "--checkpoint.keep=1", "--eval.every=0",
+                                      "--sample.every=0", "--progress=json", NULL);
+    process_wait_lines(p, 40);
+    for (int i = 0; i < 6; i++) {
+        process_run(0, "fork", "live", "--until=1", "--train.total_steps=100000000", "--progress=none", NULL);
+        process_run(0, "generate", "live", "--prompt=the", "--max-tokens=2", NULL);
+        process_run(0, "model", "export", "live", "-o", out, NULL);
+        assert_int_equal(file_remove_tree(out, NULL), STATUS_OK);
+    }
+    process_signal(p, SIGTERM);
+    process_expect(0, p);
+}
+
 STAGE_CASE(adapters_of_a_group_without_a_rate_stay_as_they_are, struct stage *s)
 {
     struct safetensors early, late;
