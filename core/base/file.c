@@ -292,20 +292,31 @@ int64_t file_tree_bytes(const char *path, int64_t *alone)
     return size.bytes;
 }
 
-double file_free_bytes(const char *path)
+/* Of the disk on which it is or would be made; false: not known. */
+static bool find_disk(const char *path, struct statvfs *disk)
 {
-    struct statvfs disk;
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", path);
-    int failed = statvfs(folder, &disk);
+    int failed = statvfs(folder, disk);
     while (failed && errno == ENOENT && strcmp(folder, "/") != 0 && strcmp(folder, ".") != 0) {
         const char *parent = dirname(folder); /* part of folder, or a constant */
         memmove(folder, parent, strlen(parent) + 1);
-        failed = statvfs(folder, &disk);
+        failed = statvfs(folder, disk);
     }
-    if (failed || disk.f_blocks == 0) return NAN;
-    if (disk.f_files > 0 && disk.f_favail < FEW_INODES) return 0; /* f_files 0: there is no such limit */
-    return (double)disk.f_bavail * (double)disk.f_frsize;
+    return !failed && disk->f_blocks > 0;
+}
+
+bool file_lacks_inodes(const char *path)
+{
+    struct statvfs disk; /* f_files 0: there is no such limit */
+    return find_disk(path, &disk) && disk.f_files > 0 && disk.f_favail < FEW_INODES;
+}
+
+double file_free_bytes(const char *path)
+{
+    struct statvfs disk;
+    if (!find_disk(path, &disk)) return NAN;
+    return file_lacks_inodes(path) ? 0 : (double)disk.f_bavail * (double)disk.f_frsize;
 }
 
 bool file_is_temporary(const char *name)

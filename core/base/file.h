@@ -82,8 +82,10 @@ enum status file_format_path(char *buf, size_t size, struct err *err, const char
 int64_t file_tree_bytes(const char *path, int64_t *alone);
 
 /* The bytes that this user may still write to the disk on which this file or folder is or would be made; NaN:
- * not known. 0 where the file system has so few inodes left that the files of a checkpoint cannot be made. */
+ * not known. 0 where file_lacks_inodes. */
 double file_free_bytes(const char *path);
+/* Whether the file system has so few inodes left that the files of a checkpoint cannot be made. */
+bool file_lacks_inodes(const char *path);
 
 /* Whether this is the name of a temporary file or folder of anneal's, "NAME.tmp-PID". */
 bool file_is_temporary(const char *name);

@@ -307,6 +307,18 @@ static bool is_to_leave(struct trainer *t)
     return t->facts.leave;
 }
 
+static void report_full(struct trainer *t, double bytes)
+{
+    bool no_files = file_lacks_inodes(t->setup.checkpoints);
+    trainer_event(t, "error",
+                  "the disk is full: the weights of step %" PRId64
+                  " are only in memory, and wait until %s%s (make room, and they are saved; to stop the run "
+                  "gives them up)",
+                  t->state.step,
+                  no_files ? "more files can be created: `df -i` shows the inodes" : TEXT_BYTES(bytes),
+                  no_files ? "" : " are free");
+}
+
 /* Waits until a checkpoint of `bytes` fits on the disk, so that the weights at the end, which are nowhere
  * else, are not lost. False: the run is to leave, or there seems to be room, so that waiting would not help.
  */
@@ -317,13 +329,7 @@ static bool wait_for_room(struct trainer *t, double bytes)
     while (now == NO_ROOM) {
         if (t->world->rank == 0) {
             now = !(file_free_bytes(t->setup.checkpoints) < bytes) ? ROOM : is_to_leave(t) ? LEAVES : NO_ROOM;
-            if (now == NO_ROOM && !waits)
-                trainer_event(
-                    t, "error",
-                    "the disk is full: the weights of step %" PRId64
-                    " are only in memory, and wait until %s are free (make room, and they are saved; "
-                    "to stop the run gives them up)",
-                    t->state.step, TEXT_BYTES(bytes));
+            if (now == NO_ROOM && !waits) report_full(t, bytes);
         }
         world_share(t->world, &now, sizeof now);
         if (now != NO_ROOM) break;

@@ -190,8 +190,11 @@ static void print_arithmetic(struct output *out, const struct training_session *
                 (int)evaluated, text_plural(evaluated));
     output_line(out, "checkpoints", "%" PRId64 ", of %s each; the newest %d and the best are kept",
                 checkpoints, TEXT_BYTES(need.checkpoint_bytes), (int)c->checkpoint.keep);
-    output_line(out, "disk", "up to %s for them; %s are free", TEXT_BYTES(fmin(need.bytes, 1e18)),
-                isnan(need.free) ? "?" : TEXT_BYTES(need.free));
+    output_line(out, "disk", "up to %s for them; %s%s", TEXT_BYTES(fmin(need.bytes, 1e18)),
+                need.no_files      ? "no more files can be created (`df -i`)"
+                : isnan(need.free) ? "?"
+                                   : TEXT_BYTES(need.free),
+                need.no_files ? "" : " are free");
     output_line(out, "samples", "%" PRId64, samples);
 }
 

@@ -10,11 +10,12 @@
 #include "core/train/decide.h"
 #include "core/train/early.h"
 
-static double free_below(const char *home)
+static void look_at_disk(const char *home, struct disk_need *need)
 {
     char runs[PATH_MAX];
-    if (file_format_path(runs, sizeof runs, NULL, "%s/runs", home)) return NAN;
-    return file_free_bytes(runs);
+    bool fits = !file_format_path(runs, sizeof runs, NULL, "%s/runs", home);
+    need->free = fits ? file_free_bytes(runs) : NAN;
+    need->no_files = fits && file_lacks_inodes(runs);
 }
 
 /* Evaluations of eval.at_epoch_end in steps that have no other one; of a million epochs at most. */
@@ -47,21 +48,26 @@ struct disk_need disk_need_of(const struct training_session *s)
     double kept = fmin((double)c->checkpoint.keep + 1, (double)need.checkpoints);
     need.bytes = (kept + (need.evaluations > 0)) * (double)need.checkpoint_bytes;
     need.held = *s->checkpoints ? (double)file_tree_bytes(s->checkpoints, NULL) : 0;
-    need.free = free_below(s->home);
+    look_at_disk(s->home, &need);
     return need;
 }
 
 bool disk_need_warning(const struct training_session *s, char *buf, size_t size)
 {
     struct disk_need need = disk_need_of(s);
-    if (isnan(need.free) || need.bytes - need.held <= need.free) return false;
-    snprintf(
-        buf, size,
-        "the disk has no room for all checkpoints: they take up to %s (%s each, checkpoint.keep = %lld), and "
-        "%s are free below %.200s (`%s clean` frees space; a smaller checkpoint.keep or "
-        "checkpoint.contents = weights needs less)",
-        TEXT_BYTES(fmin(need.bytes, 1e18)), TEXT_BYTES(need.checkpoint_bytes),
-        (long long)s->config.checkpoint.keep, TEXT_BYTES(need.free), s->home, TEXT_PROGRAM);
+    if (isnan(need.free) || (need.bytes - need.held <= need.free && !need.no_files)) return false;
+    if (need.no_files)
+        snprintf(buf, size,
+                 "the disk has no room for all checkpoints: no more files can be created below %.200s (`df "
+                 "-i` shows its inodes; `%s clean` frees some)",
+                 s->home, TEXT_PROGRAM);
+    else
+        snprintf(buf, size,
+                 "the disk has no room for all checkpoints: they take up to %s (%s each, checkpoint.keep = "
+                 "%lld), and %s are free below %.200s (`%s clean` frees space; a smaller checkpoint.keep or "
+                 "checkpoint.contents = weights needs less)",
+                 TEXT_BYTES(fmin(need.bytes, 1e18)), TEXT_BYTES(need.checkpoint_bytes),
+                 (long long)s->config.checkpoint.keep, TEXT_BYTES(need.free), s->home, TEXT_PROGRAM);
     return true;
 }
 
@@ -69,6 +75,12 @@ enum status disk_need_check(const struct training_session *s, struct err *err)
 {
     struct disk_need need = disk_need_of(s);
     if (!((double)need.checkpoint_bytes > need.free)) return STATUS_OK; /* also where that is not known */
+    if (need.no_files)
+        return err_set(
+            err, STATUS_IO,
+            "the disk has no room for a checkpoint: no more files can be created below %.200s (`df -i` shows "
+            "its inodes; `%s clean` frees some; ANNEAL_HOME may be a folder on another disk)",
+            s->home, TEXT_PROGRAM);
     return err_set(
         err, STATUS_IO,
         "the disk has no room for a checkpoint: it takes %s, and %s are free below %.200s (`%s clean` "

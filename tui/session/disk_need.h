@@ -8,10 +8,11 @@ struct disk_need {
     int64_t checkpoints; /* that the whole run writes, without those of the best evaluations */
     int64_t evaluations;
     int64_t checkpoint_bytes; /* of one */
-    double bytes; /* of as many as lie on disk at once: those that are kept, the best, and one more
-                     while it is written */
-    double held;  /* by those that the run has already */
-    double free;  /* bytes that this user may write below $ANNEAL_HOME/runs; NaN: not known */
+    double bytes;  /* of as many as lie on disk at once: those that are kept, the best, and one more
+                      while it is written */
+    double held;   /* by those that the run has already */
+    double free;   /* bytes that this user may write below $ANNEAL_HOME/runs; NaN: not known */
+    bool no_files; /* inodes have run out, so nothing is free */
 };
 
 /* Of a session whose trainer is open. */

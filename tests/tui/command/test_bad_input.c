@@ -354,6 +354,18 @@ STAGE_CASE(a_disk_without_room_for_one_checkpoint_refuses_a_run, struct stage *s
     process_expect_sentence(p, "the disk has no room for a checkpoint: it takes ");
 }
 
+STAGE_CASE(a_disk_without_inodes_refuses_a_run_and_says_so, struct stage *s)
+{
+    struct process *p = run_on_small_disk(
+        s, "64m,nr_inodes=20",
+        "\"$0\" train \"$2\" --name big --dry-run | grep -c 'no more files can be created (`df -i`)'\n"
+        "\"$0\" train \"$2\" --name big --progress=none");
+    process_expect(1, p);
+    assert_string_equal(process_stdout(p), "1\n");
+    process_expect_sentence(p, "the disk has no room for a checkpoint: no more files can be created below ");
+    assert_null(strstr(process_stderr(p), " are free"));
+}
+
 /* Room for all but the records is taken, or every inode. */
 #define FILL_ROOM   "head -c 1m /dev/zero > \"$1/rest\"; head -c 40m /dev/zero > \"$1/fill\"; rm \"$1/rest\""
 #define FILL_INODES "mkdir \"$1/fill\"; i=0; while touch \"$1/fill/$i\" 2> /dev/null; do i=$((i + 1)); done"
@@ -379,7 +391,9 @@ static struct process *train_until_the_disk_is_full(const struct stage *s, const
             fill, then));
 }
 
-#define WAITED "\"status\": \"paused\"\ntrain 0\nstep-100\n\"status\": \"finished\"\n"
+#define SHOWN  "\"status\": \"paused\"\n"
+#define ENDED  "train 0\nstep-100\n\"status\": \"finished\"\n"
+#define WAITED SHOWN ENDED
 
 STAGE_CASE(the_last_weights_wait_for_room_on_a_full_disk, struct stage *s)
 {
@@ -390,9 +404,11 @@ STAGE_CASE(the_last_weights_wait_for_room_on_a_full_disk, struct stage *s)
 
 STAGE_CASE(the_last_weights_wait_for_inodes_too, struct stage *s)
 {
-    struct process *p = train_until_the_disk_is_full(s, "24m,nr_inodes=99", FILL_INODES, "rm -r \"$1/fill\"");
+    struct process *p = train_until_the_disk_is_full(
+        s, "24m,nr_inodes=99", FILL_INODES,
+        "\"$0\" show big | grep -o 'more files can be created'; rm -r \"$1/fill\"");
     process_expect(0, p);
-    assert_string_equal(process_stdout(p), WAITED);
+    assert_string_equal(process_stdout(p), SHOWN "more files can be created\n" ENDED);
 }
 
 STAGE_CASE(a_run_that_waits_for_room_can_be_stopped, struct stage *s)
