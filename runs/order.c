@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
@@ -36,6 +37,15 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
     status = store_end(store, status, err);
     if (!status && id) *id = own;
     return status;
+}
+
+bool order_was_carried_out(const struct order_row *row)
+{
+    static const char *const others[] = {ORDER_FAILED, ORDER_REFUSED, ORDER_NO_TRACE};
+    bool done = row->result && row->applied_step >= 0;
+    for (size_t i = 0; done && i < sizeof others / sizeof *others; i++)
+        done = strncmp(row->result, others[i], strlen(others[i])) != 0;
+    return done;
 }
 
 enum status order_get(struct store *store, const char *run_id, int64_t id, struct arena *arena,

@@ -200,6 +200,12 @@ enum order_verb {
     ORDER_TRACE,
 };
 
+/* How the answer to an order begins that was not carried out. The rest is a sentence for the user, and so is
+ * the answer to any other order. */
+#define ORDER_FAILED   "failed: "
+#define ORDER_REFUSED  "refused: "
+#define ORDER_NO_TRACE "no trace: "
+
 enum { LR_FACTOR_MAX = 1000 }; /* a larger ORDER_LR_FACTOR is refused */
 
 /* An instruction to a running trainer, given through the store. */

@@ -143,7 +143,7 @@ static enum status ask(struct trainer *t, struct err *err)
     return STATUS_OK;
 }
 
-/* Fills `result`, one sentence; false: the order is answered later. */
+/* Fills `result`, one sentence, see ORDER_FAILED; false: the order is answered later. */
 static bool carry_out_order(struct trainer *t, const struct order *order, char *result, size_t size)
 {
     struct err err = {0};
@@ -163,19 +163,19 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
         if (task_examples(t->data, TASK_VALIDATION))
             snprintf(result, size, "validation loss %s", TEXT_LOSS(t->evaluated_loss));
         else
-            snprintf(result, size, "there are no validation tokens (data.val_fraction = 0)");
+            snprintf(result, size, ORDER_REFUSED "there are no validation tokens (data.val_fraction = 0)");
         break;
     case ORDER_SAMPLE:
         if (!t->samples)
-            snprintf(result, size, "there is no tokenizer to decode text");
+            snprintf(result, size, ORDER_REFUSED "there is no tokenizer to decode text");
         else if (trainer_sample(t, &err))
-            snprintf(result, size, "%s", err.text);
+            snprintf(result, size, ORDER_FAILED "%s", err.text);
         break;
     case ORDER_CHECKPOINT:
         if (!t->setup.checkpoints)
-            snprintf(result, size, "refused: this training keeps no checkpoints");
+            snprintf(result, size, ORDER_REFUSED "this training keeps no checkpoints");
         else if (trainer_save_now(t, "ordered", &err))
-            snprintf(result, size, "%s", err.text);
+            snprintf(result, size, ORDER_FAILED "%s", err.text);
         else
             snprintf(result, size, "written to checkpoints/step-%" PRId64, t->state.step);
         break;
@@ -185,14 +185,14 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
             t->trace_order = order->id;
             return false;
         }
-        snprintf(result, size, "refused: a trace of the next step has already been ordered");
+        snprintf(result, size, ORDER_REFUSED "a trace of the next step has already been ordered");
         break;
     case ORDER_LR_FACTOR:
         if (order->argument >= 0 && order->argument <= LR_FACTOR_MAX) {
             t->state.lr_factor = order->argument;
             snprintf(result, size, "learning rate × %g from here on", order->argument);
         } else {
-            snprintf(result, size, "refused: the factor must be a number from 0 to 1000");
+            snprintf(result, size, ORDER_REFUSED "the factor must be a number from 0 to 1000");
         }
     }
     return true;
@@ -299,9 +299,10 @@ static bool is_to_leave(struct trainer *t)
     struct order order;
     while (o->next_order(o->context, t->state.step, &order)) {
         if (order.verb == ORDER_STOP) t->facts.leave = true;
-        o->order_done(
-            o->context, order.id, t->state.step,
-            order.verb == ORDER_STOP ? "done" : "refused: training has ended and waits for room on the disk");
+        o->order_done(o->context, order.id, t->state.step,
+                      order.verb == ORDER_STOP ? "done"
+                                               : ORDER_REFUSED
+                          "training has ended and waits for room on the disk");
     }
     if (o->leave(o->context)) t->facts.leave = true;
     return t->facts.leave;
@@ -388,7 +389,7 @@ static enum status save_last(struct trainer *t, const struct decision *end, stru
 
 static enum status finish(struct trainer *t, const struct decision *end, struct err *err)
 {
-    trainer_answer_trace(t, t->state.step, "no trace: no step followed the order");
+    trainer_answer_trace(t, t->state.step, ORDER_NO_TRACE "no step followed the order");
     trainer_collect_save(t, true);
     return save_last(t, end, err);
 }

@@ -147,7 +147,7 @@ static void report_trace(struct trainer *t, const struct step_record *step)
     char result[sizeof err.text + 64], text[sizeof result + 64], name[48];
     bool lacking = t->trace_problem.status, failed = write_trace(t, step->step, name, &err);
     if (failed)
-        snprintf(result, sizeof result, "no trace: %s", err.text);
+        snprintf(result, sizeof result, ORDER_NO_TRACE "%s", err.text);
     else
         snprintf(result, sizeof result, "written to traces/%s%s%s", name, lacking ? "; " : "",
                  t->trace_problem.text);

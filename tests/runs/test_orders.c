@@ -9,6 +9,25 @@
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
+TEST_CASE(an_answer_says_whether_the_order_was_carried_out)
+{
+    static const struct {
+        int64_t step;
+        const char *result;
+        bool done;
+    } cases[] = {{4, "done", true},
+                 {0, "written to checkpoints/step-0", true},
+                 {4, NULL, false},
+                 {-1, "not done: the trainer ended first", false},
+                 {4, ORDER_FAILED "checkpoint at step 4: no room", false},
+                 {4, ORDER_REFUSED "this training keeps no checkpoints", false},
+                 {4, ORDER_NO_TRACE "no step followed the order", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(order_was_carried_out(
+                             &(struct order_row){.applied_step = cases[i].step, .result = cases[i].result}),
+                         cases[i].done);
+}
+
 TEST_CASE(orders_are_delivered_once_and_acknowledged)
 {
     char home[PATH_MAX], id[RUN_ID_MAX];

@@ -14,31 +14,16 @@
 
 enum { POLL_MS = 50, SILENCE_SECONDS = 5, FACTOR_MAX = 1000 };
 
-/* Prints the answer if it has come. */
-static enum status read_answer(struct store *store, const char *run_id, int64_t id, bool *answered,
-                               struct err *err)
+/* Waits for the answer, which comes within a step unless the trainer is gone. Its text is in `arena`. */
+static enum status wait_for_answer(struct store *store, const char *run_id, int64_t id, struct arena *arena,
+                                   struct order_row *answer, struct err *err)
 {
-    struct arena arena = {0};
-    struct order_row row = {0};
-    enum status status = order_get(store, run_id, id, &arena, &row, err);
-    *answered = !status && row.result;
-    if (*answered && row.applied_step < 0)
-        status = err_set(err, STATUS_FAILED, "run %s: %s", run_id, row.result);
-    else if (*answered)
-        printf("step %" PRId64 ": %s\n", row.applied_step, CLEAN_LINE(row.result));
-    arena_release(&arena);
-    return status;
-}
-
-/* Waits for the answer, which comes within a step unless the trainer is gone. */
-static enum status wait_for_answer(struct store *store, const char *run_id, int64_t id, struct err *err)
-{
-    enum status status = STATUS_OK;
     double start = clock_monotonic();
-    bool answered = false, silence_reported = false;
-    for (bool gone = false; !status && !answered; poll(NULL, 0, POLL_MS)) {
-        status = read_answer(store, run_id, id, &answered, err);
-        if (status || answered) break;
+    bool silence_reported = false;
+    for (bool gone = false;; poll(NULL, 0, POLL_MS)) {
+        arena_release(arena);
+        enum status status = order_get(store, run_id, id, arena, answer, err);
+        if (status || answer->result) return status;
         if (gone)
             return err_set(err, STATUS_FAILED, "run %s: its trainer ended before it carried out the order",
                            run_id);
@@ -51,17 +36,35 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
             "waiting; the order stays in force after Ctrl-C)",
             run_id);
     }
-    return status;
+}
+
+/* Prints what the trainer has done. What it has not done is a failure, so that a script goes no further. */
+static enum status report_answer(const char *run_id, const struct order_row *answer, struct err *err)
+{
+    if (answer->applied_step < 0) return err_set(err, STATUS_FAILED, "run %s: %s", run_id, answer->result);
+    if (!order_was_carried_out(answer))
+        return err_set(err, STATUS_FAILED, "run %s, step %" PRId64 ": %s", run_id, answer->applied_step,
+                       answer->result);
+    printf("step %" PRId64 ": %s\n", answer->applied_step, CLEAN_LINE(answer->result));
+    return STATUS_OK;
 }
 
 /* Waits until a trainer that has answered also releases its run, but not for a process that resumes the run
- * at once. */
-static void wait_until_free(struct store *store, const struct run_info *run)
+ * at once. It answers before it saves: STATUS_FAILED if the run has failed or crashed, so that it may lack
+ * its last checkpoint. */
+static enum status wait_until_free(struct store *store, const struct run_info *run, struct err *err)
 {
     struct run_info now;
-    while (run_is_alive(store, run->id) && run_get(store, run->id, &now, NULL) == STATUS_OK &&
-           now.segment == run->segment)
-        poll(NULL, 0, POLL_MS);
+    enum status status;
+    for (;; poll(NULL, 0, POLL_MS)) {
+        bool alive = run_is_alive(store, run->id); /* first, so that what is read then is how it ended */
+        status = run_get(store, run->id, &now, err);
+        if (status || now.segment != run->segment) return status;
+        if (!alive) break;
+    }
+    if (now.status != RUN_FAILED && now.status != RUN_CRASHED) return STATUS_OK;
+    return err_set(err, STATUS_FAILED, "run %s has %s%s%s", run->id, status_words[now.status],
+                   *now.message ? ": " : "", now.message);
 }
 
 static enum status parse_order(const struct words *words, int *verb, double *argument, struct err *err)
@@ -86,6 +89,8 @@ static enum status run_order(const void *options, const struct words *words, str
 {
     bool wait = ((const struct options *)options)->wait;
     struct store *store = NULL;
+    struct arena arena = {0};
+    struct order_row answer = {0};
     struct run_info run;
     double argument;
     int64_t id;
@@ -94,11 +99,13 @@ static enum status run_order(const void *options, const struct words *words, str
     if (!status) status = store_open(NULL, STORE_CHANGE, &store, err);
     if (!status) status = run_find(store, words->words[0], &run, err);
     if (!status) status = order_issue(store, run.id, (enum order_verb)verb, argument, "cli", &id, err);
-    if (!status && wait) status = wait_for_answer(store, run.id, id, err);
-    if (!status && wait && verb == ORDER_STOP) wait_until_free(store, &run);
+    if (!status && wait) status = wait_for_answer(store, run.id, id, &arena, &answer, err);
+    if (!status && wait && verb == ORDER_STOP) status = wait_until_free(store, &run, err);
+    if (!status && wait) status = report_answer(run.id, &answer, err);
     if (!status && !wait)
         output_say("order %s given to %s: its trainer carries it out at the end of its step",
                    verb_words[verb], run.id);
+    arena_release(&arena);
     store_close(store);
     return status;
 }

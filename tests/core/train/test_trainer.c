@@ -120,7 +120,7 @@ TEST_CASE(without_validation_tokens_nothing_is_evaluated)
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     assert_int_equal(s.story.eval_count, 0);
-    assert_non_null(strstr(s.story.results[1], "no validation tokens"));
+    assert_non_null(strstr(s.story.results[1], ORDER_REFUSED "there are no validation tokens"));
     session_close(&s);
 }
 
@@ -445,7 +445,7 @@ TEST_CASE(without_a_tokenizer_it_trains_and_says_why_it_does_not_sample)
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     assert_int_equal(s.story.sample_count, 0);
-    assert_non_null(strstr(s.story.results[1], "no tokenizer"));
+    assert_non_null(strstr(s.story.results[1], ORDER_REFUSED "there is no tokenizer"));
     session_close(&s);
 }
 
@@ -466,6 +466,7 @@ TEST_CASE(a_checkpoint_that_cannot_be_written_does_not_stop_training)
     assert_int_equal(s.story.event_count, 2); /* the first, and at the end how many */
     assert_string_equal(s.story.last_level, "error");
     assert_non_null(strstr(s.story.last_event, "2 checkpoints since step 5 could not be written"));
+    assert_non_null(strstr(s.story.results[1], ORDER_FAILED "checkpoint at step 6: "));
     assert_non_null(strstr(s.story.results[1], "blocked"));
     assert_non_null(strstr(err.text, "blocked"));
     session_close(&s);

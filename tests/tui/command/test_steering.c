@@ -151,6 +151,30 @@ STAGE_CASE(orders_to_a_run_that_has_ended_are_refused, struct stage *s)
     stage_expect(s, "select count(*) from orders", "0");
 }
 
+/* Scripts go on after `order RUN stop --wait` only if it succeeds. */
+STAGE_CASE(an_order_that_was_not_carried_out_is_a_failure, struct stage *s)
+{
+    struct process *trainer = start_long_run(s), *p;
+    char *folder = kept_format("%s/runs/%s/checkpoints", s->home, stage_query(s, "select id from runs"));
+    assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK);
+    stage_write(folder, "a file", 6);
+    for (int stop = 0; stop < 2; stop++) {
+        p = process_start("order", "long", stop ? "stop" : "checkpoint", "--wait", NULL);
+        process_wait(p, has_ended, trainer);
+        process_expect(1, p);
+        process_expect_sentence(p, ": checkpoint at step ");
+        process_expect_sentence(p, folder);
+        assert_string_equal(process_stdout(p), "");
+        if (!stop) assert_string_equal(stage_status(), "running");
+    }
+    process_expect(1, trainer);
+    assert_string_equal(stage_status(), "failed");
+    stage_expect(s,
+                 "select group_concat(substr(result, 1, 27) || (applied_step > 0), ', ') from orders order "
+                 "by id",
+                 "failed: checkpoint at step 1, done1");
+}
+
 STAGE_CASE(a_learning_rate_factor_survives_a_resume, struct stage *s)
 {
     struct process *trainer = start_long_run(s);
