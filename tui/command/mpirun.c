@@ -13,17 +13,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/processors.h"
 #include "core/base/text.h"
 #include "runs/run.h"
 #include "tui/session/process.h"
 
-#define TERMINAL "ANNEAL_TERMINAL" /* the file of the terminal */
+#define TERMINAL     "ANNEAL_TERMINAL" /* the file of the terminal */
+#define OUTCOME      "ANNEAL_OUTCOME"  /* a file in memory, where rank 0 writes how it ended */
+#define OUTCOME_NAME "anneal-outcome"
 
 enum { RANKS_EACH = 16 /* for each processor: more would bring the host to a standstill */ };
 
@@ -60,6 +64,42 @@ static void describe_self(void)
         setenv(TERMINAL, text, 1);
     else
         unsetenv(TERMINAL);
+}
+
+/* A file, for which mpirun leaves rank 0 no descriptor: it opens the path in the environment. -1: there is
+ * none, and mpirun's exit status has to do. */
+static int open_outcome(void)
+{
+    char path[64];
+    int fd = memfd_create(OUTCOME_NAME, MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    if (fd >= 0)
+        setenv(OUTCOME, path, 1);
+    else
+        unsetenv(OUTCOME);
+    return fd;
+}
+
+void mpirun_tell(enum status status)
+{
+    static const char wanted[] = "/memfd:" OUTCOME_NAME;
+    const char *path = getenv(OUTCOME);
+    char name[sizeof wanted] = "";
+    if (!path || readlink(path, name, sizeof name - 1) < 0 || strcmp(name, wanted) != 0)
+        return; /* the number of a starter that has been killed may be another process's by now */
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    dprintf(fd, "%c", '0' + (int)status); /* one byte, to write over the one before */
+    close(fd);
+}
+
+/* Rank 0's enum status; -1: it has not written one. */
+static int close_outcome(int fd)
+{
+    char word;
+    int status = pread(fd, &word, 1, 0) == 1 ? word - '0' : -1;
+    close(fd);
+    return status;
 }
 
 /* mpirun passes nothing on to ranks that it has not started yet. */
@@ -113,12 +153,15 @@ static int wait_for(pid_t pid, const sigset_t *signals, int *asked)
     static const int requests[] = {SIGUSR2, SIGTERM, SIGKILL};
     static const struct timespec second = {1, 0};
     int status, times = 0, passed = 0;
+    double last = 0;
     for (*asked = 0;;) {
         int number = passed ? sigtimedwait(signals, NULL, &second) : sigwaitinfo(signals, NULL);
         if (number == SIGUSR1 && !*asked) passed = SIGUSR1;
         if (number == SIGINT || number == SIGTERM) {
-            passed = requests[times];
-            if (times < 2) times++;
+            bool again = times && clock_monotonic() - last < 1; /* the same request, see interrupt_catch */
+            last = clock_monotonic();
+            if (!again) passed = requests[times];
+            if (!again && times < 2) times++;
             if (!*asked) *asked = number;
         }
         if (waitpid(pid, &status, WNOHANG) == pid) return status;
@@ -126,14 +169,17 @@ static int wait_for(pid_t pid, const sigset_t *signals, int *asked)
     }
 }
 
-/* Nothing to print: rank 0 has done so. */
-static enum status ended(int exit_status, int asked, struct err *err)
+/* Nothing to print: rank 0 has done so. A request to stop may have gone to mpirun, too, whose exit status
+ * then says nothing of the ranks, not even that they have saved: what rank 0 has `told` (-1: nothing) counts
+ * more. */
+static enum status ended(int exit_status, int asked, int told, struct err *err)
 {
     enum status status = exit_status == 0             ? STATUS_OK
                          : exit_status == 2           ? STATUS_USAGE
                          : exit_status == EX_TEMPFAIL ? STATUS_PREEMPTED
                          : exit_status == 130         ? STATUS_INTERRUPTED
                                                       : STATUS_FAILED;
+    if (told >= 0 && told != STATUS_INTERRUPTED && (asked || !status)) status = (enum status)told;
     if (asked == SIGINT) status = STATUS_INTERRUPTED;
     return status ? err_set(err, status, "%s", "") : STATUS_OK;
 }
@@ -164,6 +210,7 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     memcpy(all + 5, argv, words * sizeof *argv);
     set_environment();
     describe_self();
+    int outcome = open_outcome();
     signal(SIGHUP, SIG_IGN); /* a closed terminal stops no run */
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
@@ -173,8 +220,9 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     sigprocmask(SIG_BLOCK, &signals, NULL);
     pid = spawn(all);
     free(all);
+    if (pid < 0) close(outcome);
     if (pid < 0) return err_set(err, STATUS_FAILED, "--ranks: cannot start a process: %s", strerror(errno));
-    int status = wait_for(pid, &signals, &asked);
+    int status = wait_for(pid, &signals, &asked), told = close_outcome(outcome);
     /* mpirun may die of a signal that it was to pass on, before there are ranks or when they have ended; and
      * so may a rank that has just started, whose status mpirun takes */
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : OF_SIGNAL + WTERMSIG(status);
@@ -185,5 +233,5 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
                        "several ranks need mpirun, which cannot be started (apt install openmpi-bin; --ranks "
                        "1 trains in one "
                        "process)");
-    return ended(code, asked, err);
+    return ended(code, asked, told, err);
 }

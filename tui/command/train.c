@@ -145,11 +145,13 @@ static enum status on_ranks(const char *command, const void *options, const stru
     o.ranks = &ranks;
     if (launched) mpirun_join();
     enum status status = ranks_open(&ranks, o.count == 1 || o.watch, err);
+    if (launched && !status && ranks.world->rank == 0) mpirun_tell(STATUS_FAILED); /* until it has ended */
     if (!status && ranks.world->rank)
         ranks_follow(&ranks);
     else if (!status)
         status = run(&o, words, err);
     bool speaks = ranks.world->rank == 0;
+    if (launched && speaks) mpirun_tell(status); /* first: mpirun may kill it while it leaves the others */
     ranks_end(&ranks);
     return speaks ? status : STATUS_OK;
 }

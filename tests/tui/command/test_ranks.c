@@ -264,6 +264,48 @@ TEST_CASE(ranks_save_and_end_together)
     }
 }
 
+static pid_t parent_of(pid_t pid)
+{
+    int parent = 0;
+    FILE *stat = fopen(kept_format("/proc/%d/stat", (int)pid), "r");
+    assert_non_null(stat);
+    assert_int_equal(fscanf(stat, "%*d (%*[^)]) %*c %d", &parent), 1);
+    fclose(stat);
+    return parent;
+}
+
+/* Schedulers and service managers signal all processes of a job. mpirun ends with 1 when it gets a SIGTERM
+ * itself. */
+STAGE_CASE(a_sigterm_to_all_processes_saves_and_succeeds, struct stage *s)
+{
+    stage_need_mpi();
+    struct process *p = start_long(s);
+    pid_t ranks[] = {stage_find_rank(s, 0), stage_find_rank(s, 1)}, mpirun = parent_of(ranks[0]);
+    assert_int_equal(parent_of(mpirun), process_pid(p));
+    process_signal(p, SIGTERM);
+    kill(mpirun, SIGTERM);
+    for (int r = 0; r < 2; r++) {
+        kill(ranks[r], SIGUSR2); /* mpirun may also pass on the starter's request first */
+        kill(ranks[r], SIGTERM);
+    }
+    assert_int_equal(process_wait_exit(p), 0);
+    expect_saved(s);
+}
+
+/* The request to stop finds rank 0 halted, so that it cannot save before mpirun kills it. */
+STAGE_CASE(ranks_that_are_killed_before_they_have_saved_do_not_succeed, struct stage *s)
+{
+    stage_need_mpi();
+    struct process *p = start_long(s);
+    pid_t rank = stage_find_rank(s, 0), mpirun = parent_of(rank);
+    kill(rank, SIGSTOP);
+    process_signal(p, SIGTERM);
+    kill(rank, SIGKILL);
+    kill(mpirun, SIGTERM);
+    assert_int_equal(process_wait_exit(p), 1);
+    assert_string_equal(stage_status(), "crashed");
+}
+
 /* Some seconds after a SIGTERM mpirun passes it on, and kills as many seconds later; meanwhile it reads no
  * output. */
 STAGE_CASE(a_sigterm_to_mpirun_saves, struct stage *s)
@@ -294,21 +336,43 @@ STAGE_CASE(without_the_plugin_one_sentence_names_the_packages, struct stage *s)
     process_expect_sentence(p, "apt install libopenmpi-dev openmpi-bin");
 }
 
-/* Open MPI's status of a rank that a signal has killed is 128 and the signal's number. */
-STAGE_CASE(a_rank_that_dies_of_the_request_to_stop_has_not_failed, struct stage *s)
+struct mpirun_case {
+    const char *mpirun; /* a script in its place */
+    int status;
+};
+
+static void expect_statuses(const struct stage *s, const struct mpirun_case *cases, size_t count)
 {
-    static const struct {
-        const char *mpirun;
-        int status;
-    } cases[] = {{"#!/bin/sh\nexit 140\n", 0}, {"#!/bin/sh\nexit 138\n", 75}, {"#!/bin/sh\nexit 139\n", 1}};
     char *program = stage_path(s, "mpirun");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < count; i++) {
         stage_write(program, cases[i].mpirun, strlen(cases[i].mpirun));
         assert_int_equal(chmod(program, 0700), 0);
         const char *const environment[] = {kept_format("PATH=%s:/usr/bin:/bin", s->folder), NULL};
         process_close(process_expect(
             cases[i].status, process_start_in(NULL, environment, "train", s->config, "--ranks=2", NULL)));
     }
+}
+
+/* Open MPI's status of a rank that a signal has killed is 128 and the signal's number. */
+STAGE_CASE(a_rank_that_dies_of_the_request_to_stop_has_not_failed, struct stage *s)
+{
+    static const struct mpirun_case cases[] = {
+        {"#!/bin/sh\nexit 140\n", 0}, {"#!/bin/sh\nexit 138\n", 75}, {"#!/bin/sh\nexit 139\n", 1}};
+    expect_statuses(s, cases, sizeof cases / sizeof *cases);
+}
+
+/* Rank 0 writes '0' and its enum status. */
+STAGE_CASE(what_rank_0_tells_counts_more_than_the_status_of_a_stopped_mpirun, struct stage *s)
+{
+#define ASKED "#!/bin/sh\ntrap '' USR2\nkill -TERM $PPID\n"
+    static const struct mpirun_case cases[] = {
+        {ASKED "printf 0 > $ANNEAL_OUTCOME; exit 1\n", 0},
+        {ASKED "printf : > $ANNEAL_OUTCOME; exit 1\n", 75}, /* STATUS_PREEMPTED */
+        {ASKED "printf 1 > $ANNEAL_OUTCOME; exit 0\n", 1},  /* killed before it had saved */
+        {"#!/bin/sh\nprintf 1 > $ANNEAL_OUTCOME; exit 140\n", 1},
+        {ASKED "exit 1\n", 1},
+        {"#!/bin/sh\nprintf 0 > $ANNEAL_OUTCOME; exit 1\n", 1}}; /* nobody has asked mpirun to end */
+    expect_statuses(s, cases, sizeof cases / sizeof *cases);
 }
 
 /* The mpirun of another MPI: each process finds itself alone. */
