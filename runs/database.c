@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,6 +55,12 @@ enum status store_error(const struct store *store, struct err *err)
 {
     if (store->explain) return store->explain(store, err);
     int code = sqlite3_extended_errcode(store->db);
+    if (code == SQLITE_IOERR_SHORT_READ) /* only of the log: pages that the database lacks are empty ones */
+        return err_set(
+            err, STATUS_IO,
+            "%s-wal: was removed or cut while another process used the database (try again; if that "
+            "does not help, stop that process)",
+            store->path);
     return fail(store, code == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : code & 0xff, err);
 }
 
@@ -183,16 +188,6 @@ void store_unlock(struct store *store)
     flock(store->lock_fd, LOCK_UN);
 }
 
-enum status store_check_place(const struct store *store, struct err *err)
-{
-    struct stat there;
-    bool found = stat(store->path, &there) == 0;
-    if (!found && errno != ENOENT && errno != ENOTDIR) return STATUS_OK; /* a passing fault of the disk */
-    if (found && there.st_dev == store->device && there.st_ino == store->file) return STATUS_OK;
-    return err_set(err, STATUS_FAILED, "%s: the database was %s while it was in use", store->path,
-                   found ? "replaced" : "removed");
-}
-
 enum status store_sync_commits(struct store *store, bool sync, struct err *err)
 {
     if (sync == store->full_sync || store->mount.shared) return STATUS_OK; /* there all commits wait */
@@ -222,10 +217,13 @@ enum status store_begin(struct store *store, struct err *err)
     sqlite3_stmt *begin;
     status = store_prepare(store, "begin immediate", &begin, err);
     if (!status) status = store_run(store, begin, err);
-    if (status)
+    if (status) {
         store_unlock(store);
-    else
-        store->writing = true;
+        return status;
+    }
+    store->writing = true;
+    status = store_check_place(store, err); /* now no other process that has the same files can commit */
+    if (status) store_rollback(store);
     return status;
 }
 
@@ -239,7 +237,7 @@ enum status store_commit(struct store *store, struct err *err)
         return status;
     }
     store->writing = false;
-    if (store->log_pages >= STORE_CHECKPOINT_PAGES && !store->hurried) {
+    if (store->log_pages >= STORE_CHECKPOINT_PAGES && !store->hurried && !store_check_place(store, NULL)) {
         /* best effort: pages that cannot be moved stay in the log until the next time */
         sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         store->log_pages = 0;
@@ -289,7 +287,8 @@ void store_settle(struct store *store)
 {
     if (store->serialize && store_lock(store, 1000, NULL)) return;
     sqlite3_busy_timeout(store->db, 100);
-    sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (!store_check_place(store, NULL))
+        sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     sqlite3_busy_timeout(store->db, store->busy_ms);
     store_unlock(store);
 }

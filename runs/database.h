@@ -18,11 +18,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "core/base/err.h"
 #include "core/base/mount.h"
 #include "runs/columns.h"
+#include "runs/place.h"
 #include "runs/store.h"
 
 /* Of a damaged database. */
@@ -48,9 +48,8 @@ struct store {
     int lock_fd;         /* anneal.db.lock; -1: read-only */
     bool serialize;      /* this SQLite needs the lock around writes; else only the setup takes it */
     int busy_ms;
-    bool hurried; /* see store_hurry */
-    dev_t device; /* of the database file when it was opened */
-    ino_t file;   /* and its inode */
+    bool hurried;                    /* see store_hurry */
+    struct place place[PLACE_FILES]; /* its files when it was opened */
     bool full_sync;
     int log_pages; /* in the write-ahead log after this handle's last commit */
     bool writing;
@@ -96,8 +95,8 @@ enum status store_sync_commits(struct store *store, bool sync, struct err *err);
 /* Waits until the disk has all commits, also while another process holds a lock. */
 enum status store_sync_now(const struct store *store, struct err *err);
 
-/* A write transaction. If store_commit fails, nothing is stored. store_rollback is harmless outside a
- * transaction. */
+/* A write transaction. store_begin fails like store_check_place, too. If store_commit fails, nothing is
+ * stored. store_rollback is harmless outside a transaction. */
 enum status store_begin(struct store *store, struct err *err);
 enum status store_commit(struct store *store, struct err *err);
 void store_rollback(struct store *store);

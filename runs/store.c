@@ -217,7 +217,6 @@ static enum status open_file(struct store *store, const char *name, int flags, c
 static enum status set_up(struct store *store, struct err *err)
 {
     int64_t version;
-    struct stat info = {0};
     enum status status = open_file(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, err);
     if (status) return status;
     sqlite3_wal_autocheckpoint(store->db, 0);
@@ -232,12 +231,9 @@ static enum status set_up(struct store *store, struct err *err)
             store->path);
     status = set_mode(store, err);
     if (!status) status = store_exec(store, settings, err);
-    if (!status && stat(store->path, &info) == 0) {
-        store->device = info.st_dev;
-        store->file = info.st_ino;
-    }
     if (!status && store->mount.shared) status = store_exec(store, "pragma synchronous = full", err);
-    return status ? status : migrate(store, err);
+    if (!status) status = migrate(store, err);
+    return status ? status : place_note(store, err);
 }
 
 /* ---- a database that is read-only ---- */
@@ -423,6 +419,9 @@ void store_close(struct store *store)
         sqlite3_finalize(store->statements[i].handle);
         free(store->statements[i].sql);
     }
+    /* a log that nobody else finds any more is never written over what others have written since */
+    if (store->db && store_check_place(store, NULL))
+        sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close(store->db);
     if (store->lock_fd >= 0) close(store->lock_fd);
     free(store);

@@ -59,8 +59,8 @@ void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);
 
-/* STATUS_FAILED: the database was removed or replaced since it was opened, so that what is written is lost.
- */
+/* STATUS_FAILED: the database, or one of its helper files -wal and -shm, was removed or replaced since it was
+ * opened, so that what is written is lost. */
 enum status store_check_place(const struct store *store, struct err *err);
 
 /* A number that grows whenever another connection has committed; if it is equal, nothing has changed. It

@@ -60,7 +60,7 @@ struct writer {
     struct journal journal;
     struct spill spill; /* the run's file of records */
     int file_segment;   /* of its next entry */
-    bool gone;          /* the database was removed or replaced */
+    bool gone;          /* the database or its log was removed or replaced */
     uint64_t unreported_lost, all_lost;
     int64_t recovered;
     int64_t newest_order, orders_seen_version;
@@ -203,14 +203,15 @@ static void count_kept(struct writer *writer, uint64_t count, bool safe)
     pthread_mutex_unlock(&writer->mutex);
 }
 
-/* After the database was removed or replaced, its file can still be read here: what it has of the run goes to
- * the file of records, too, once. */
+/* After the database or its log was removed or replaced, its files can still be read here: what they have of
+ * the run goes to the file of records, too, once. */
 static enum status check_place(struct writer *writer, struct err *err)
 {
     struct err unused;
     enum status status = store_check_place(writer->store, err);
     if (status && !writer->gone) {
         writer->gone = true;
+        place_leave(writer->store);
         recovery_save(writer->store, writer->journal.run_id, &writer->spill, &unused);
     }
     return status;
@@ -503,6 +504,8 @@ static enum status store_end_of_run(struct writer *writer, enum run_status final
     struct err why = writer->database, unused;
     if (!why.status && !check_place(writer, &why) && !store_sync_commits(writer->store, true, &why))
         journal_end(&writer->journal, final, message, &why);
+    store_settle(writer->store);
+    if (!writer->gone) check_place(writer, &why); /* else what was just committed could be lost */
     if (!why.status) return STATUS_OK;
     if (spill_add(&writer->spill, writer->file_segment, MESSAGE_END, &end, &unused) ||
         spill_sync(&writer->spill, &unused))
@@ -529,7 +532,6 @@ enum status writer_close(struct writer *writer, enum run_status final, const cha
         status =
             err_set(err, writer->failure.status ? writer->failure.status : STATUS_FAILED, "run %s: %s%s%s",
                     writer->journal.run_id, lost, missing ? ": " : "", missing ? writer->failure.text : "");
-    store_settle(writer->store);
     release(writer);
     return status;
 }

@@ -6,7 +6,8 @@
  * cannot be written, either, do they wait in the ring; if that overflows, an event reports the number of lost
  * records, and so does writer_close.
  *
- * A database that is removed or replaced while the run trains counts as one that fails.
+ * A database that is removed or replaced while the run trains counts as one that fails, and so does one whose
+ * log is.
  *
  * Call the writer_* functions that record from one thread; they copy their arguments and neither allocate nor
  * make a system call. The writer also updates the row in `runs` (status, steps, tokens, losses,

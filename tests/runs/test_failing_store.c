@@ -280,6 +280,95 @@ TEST_CASE(a_run_whose_database_is_removed_is_made_again_from_its_folder)
     expect_whole(&c);
 }
 
+/* As soon as it is asked to: a command that writes, and whose commits are then in the database. */
+static int create_another(void *argument)
+{
+    struct complaints *c = argument;
+    struct err err = {0};
+    struct store *store;
+    struct run_new run = {.name = "another", .config = "{}"};
+    char word, id[RUN_ID_MAX];
+    if (read(c->answer[0], &word, 1) != 1) return 1;
+    if (store_open(c->home, STORE_WRITE, &store, &err) || run_create(store, &run, id, &err)) return 2;
+    store_close(store);
+    return 0;
+}
+
+/* A run that trains beside one that has ended; `from` of `to` steps. */
+static void record(struct writer *writer, int64_t from, int64_t to)
+{
+    struct err err = {0};
+    for (int64_t i = from; i < to; i++) {
+        struct step_record step = store_fixture_step(i, 1);
+        writer_step(writer, &step);
+    }
+    if (writer_flush(writer, 60, &err)) fail_msg("%s", err.text);
+}
+
+/* Removes helper files under a writer, and has another process write before the writer can notice it (early),
+ * or after. */
+static void lose_helpers(const char *name, bool log, bool index, bool early, const char *sentence)
+{
+    struct complaints c = {0};
+    struct err err = {0};
+    char word = 'h', id[RUN_ID_MAX], old[RUN_ID_MAX], path[PATH_MAX + 16];
+    struct writer *writer;
+    store_fixture_home(name, c.home, sizeof c.home);
+    store_fixture_run(c.home, "old", old);
+    writer = store_fixture_writer(c.home, old);
+    record(writer, 0, HELD);
+    if (writer_close(writer, RUN_FINISHED, "done", &err)) fail_msg("%s", err.text);
+    store_fixture_run(c.home, "removed", id);
+    assert_true(pipe(c.answer) == 0);
+    pid_t pid = store_fixture_fork(create_another, &c);
+    struct writer_options options = {c.home, id, complain, &c};
+    if (writer_open(&options, &writer, &err)) fail_msg("%s", err.text);
+    record(writer, 0, HELD / 2);
+    snprintf(path, sizeof path, "%s/anneal.db-wal", c.home);
+    if (log) assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/anneal.db-shm", c.home);
+    if (index) assert_int_equal(unlink(path), 0);
+    if (!early) record(writer, HELD / 2, HELD / 2 + 1);
+    assert_int_equal(write(c.answer[1], &word, 1), 1);
+    assert_int_equal(store_fixture_wait(pid), 0);
+    record(writer, HELD / 2 + !early, HELD);
+    assert_int_not_equal(writer_close(writer, RUN_FINISHED, "done", &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "doctor --repair` stores them"));
+    assert_int_equal(c.count, 1);
+    if (!strstr(c.newest, sentence)) fail_msg("%s", c.newest);
+
+    struct store *store = store_fixture_open(c.home);
+    if (store_check(store, &err)) fail_msg("%s", err.text);
+    struct repair repair;
+    if (recovery_repair(store, id, &repair, &err)) fail_msg("%s", err.text);
+    if (store_check(store, &err)) fail_msg("%s", err.text);
+    store_close(store);
+    char *rows = store_fixture_text(
+        c.home,
+        "select name, status, steps, (select count(*) from steps where run_id = id) from runs order by name");
+    assert_string_equal(rows, "another|created|0|0\nold|finished|1000|1000\nremoved|finished|1000|1000");
+    free(rows);
+}
+
+TEST_CASE(a_log_and_its_index_that_are_removed_damage_nothing)
+{
+    lose_helpers("helpers", true, true, true,
+                 "anneal.db-wal: the log of the database was replaced while it was in use");
+}
+
+/* Others find an index then that belongs to no log, until the writer notices. */
+TEST_CASE(a_log_that_is_removed_damages_nothing)
+{
+    lose_helpers("log", true, false, false,
+                 "anneal.db-wal: the log of the database was removed while it was in use");
+}
+
+TEST_CASE(an_index_that_is_removed_damages_nothing)
+{
+    lose_helpers("index", false, true, true,
+                 "anneal.db-shm: the index of its log was replaced while it was in use");
+}
+
 /* Nothing was recorded since, so only its status is missing. */
 TEST_CASE(the_end_of_a_run_whose_database_is_removed_waits_in_its_folder)
 {

@@ -119,7 +119,10 @@ static enum status record(struct training_session *s, struct err *err)
 {
     struct writer_options options = {
         .home = s->home, .run_id = s->id, .on_error = on_store_error, .context = s};
-    return writer_open(&options, &s->writer, err);
+    /* SQLite would give the writer some of the files that this process has open, and the new ones for the
+     * rest */
+    enum status status = store_check_place(s->store, err);
+    return status ? status : writer_open(&options, &s->writer, err);
 }
 
 static void open_log(struct training_session *s)
