@@ -73,7 +73,8 @@ static const struct entry exit_statuses[] = {
     {"2", "the command line or the configuration is wrong"},
     {"75",
      "training left early, after saving a checkpoint: SIGUSR1 came, or train.time_limit was nearly over"},
-    {"130", "Ctrl-C stopped it; training saves a checkpoint first, and another one a second later stops it at once"},
+    {"130",
+     "Ctrl-C stopped it; training saves a checkpoint first, and another one a second later stops it at once"},
     {0},
 };
 

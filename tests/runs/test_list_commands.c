@@ -103,8 +103,7 @@ TEST_CASE(tag_writes_on_runs_and_lists_know_it)
     answer_expect(home, "tag psalms --name /", 2, "needs a letter or a digit");
     answer_expect(home, "runs --filter tag=good --columns name,tags,note,steps,train.learning_rate", 0,
                   "psalms  good 日本  a note    300  3e-4");
-    answer_expect(home, "runs --filter tag=good --columns name,steps,name", 0,
-                  "  name    steps\n");
+    answer_expect(home, "runs --filter tag=good --columns name,steps,name", 0, "  name    steps\n");
     answer_expect(home, "runs --columns name,nothing", 2, "--columns: no column");
     answer_expect(home, "show psalms", 0, "tags               good 日本\nnote               a note\n");
     answer_expect(home, "tag psalms --name '詩 1' --note ''", 0, "");
