@@ -308,7 +308,8 @@ TEST_CASE_WITH(one_more_than_there_is_room_for_is_refused, NULL, forget)
     assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
     for (int more = 0; more < 2; more++) {
         char columns[400] = "", sort[100] = "", filter[400] = "";
-        for (int i = 0; i < LISTING_COLUMNS_MAX + more; i++) text_add(columns, sizeof columns, ",", "steps");
+        for (int i = 0; i < LISTING_COLUMNS_MAX + more; i++)
+            text_add(columns, sizeof columns, ",", "x.k%d", i);
         for (int i = 0; i < LISTING_KEYS_MAX + more; i++) text_add(sort, sizeof sort, ",", "steps");
         for (int i = 0; i < FILTER_FIELDS_MAX + more; i++) text_add(filter, sizeof filter, " ", "x.k%d=1", i);
         struct listing_request request = {.columns = columns};
