@@ -237,7 +237,7 @@ STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
         {"--train.learning_rate=1e-3,0.001", NULL, "two runs would be the same"},
         {"--train.learning_rate=1e-3,fast", NULL, "run 2 (learning_rate fast)"},
         {"--train.learnin_rate=1e-3,1e-4", NULL, "train.learning_rate"},
-        {"--train.total_steps=30,400", "--eval.every=30", "run 2 would have 2 rungs, run 1 has 1"},
+        {"--train.total_steps=30,400", "--eval.every=30", "rungs, run 1 has 1"},
         {"--train.optimizer=adamw,lion", "--checkpoint.contents=weights", "checkpoint.contents must be full"},
         {"--train.optimizer=adamw,lion", "--name=a/b", "is no name of a sweep"},
         {"--train.optimizer=adamw,lion", "--name=..", "is no name of a sweep"},
@@ -249,8 +249,10 @@ STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
         {"--data.val_fraction=0.1,0.2", NULL, "data.val_fraction must be the same for all runs"},
         {"--data.val_split=blocks,tail", NULL, "data.val_split must be the same for all runs"},
     };
-    struct process *all =
-        process_run(0, "sweep", s->config, "--data.val_fraction=0.1,0.2", "--factor=1", "--dry-run", NULL);
+    struct process *all = process_run(2, "sweep", s->config, "--train.learning_rate=1e-3,1e-4",
+                                      "--train.total_steps=30,400", "--eval.every=30", "--dry-run", NULL);
+    process_expect_sentence(all, "run 2 would have 3 rungs, run 1 has 1");
+    all = process_run(0, "sweep", s->config, "--data.val_fraction=0.1,0.2", "--factor=1", "--dry-run", NULL);
     assert_non_null(
         strstr(process_stderr(all), "warning: data.val_fraction differs between run 1 and run 2"));
     all = process_run(0, "sweep", s->config, "--data.tokenizer=bytes,bpe:300", "--model.vocab_size=300",
