@@ -107,26 +107,27 @@ STAGE_CASE(a_killed_sweep_goes_on_where_it_was, struct stage *s)
     stage_expect(s, "select count(*) from runs", "24");
 }
 
-/* The sweep's trainer, once it trains. */
-static pid_t trainer_of(const struct stage *s)
-{
-    double end = clock_monotonic() + 60;
-    while (stage_count_runs() == 0 || stage_int(json_array_get(stage_runs(), 0), "steps") == 0) {
-        assert_true(clock_monotonic() < end);
-        usleep(10000);
-    }
-    return (pid_t)strtol(stage_query(s, "select pid from runs"), NULL, 10);
-}
-
-/* A service manager signals every process. */
-STAGE_CASE(a_signal_to_sweep_and_trainers_loses_no_step, struct stage *s)
+/* A sweep of runs that do not end, one after the other, once the first one trains. */
+static struct process *start_long(const struct stage *s, pid_t *trainer)
 {
     const char *const words[] = {"sweep",      s->config,
                                  "--name=sw",  "--train.learning_rate=1e-3,1e-4",
                                  "--jobs=1",   "--train.total_steps=1000000",
                                  "--factor=1", NULL};
     struct process *p = process_open(&(struct process_options){.arguments = words});
-    pid_t trainer = trainer_of(s);
+    for (double end = clock_monotonic() + 60;; usleep(10000)) {
+        assert_true(clock_monotonic() < end);
+        if (stage_count_runs() && stage_int(json_array_get(stage_runs(), 0), "steps") > 0) break;
+    }
+    *trainer = (pid_t)strtol(stage_query(s, "select pid from runs"), NULL, 10);
+    return p;
+}
+
+/* A service manager signals every process. */
+STAGE_CASE(a_signal_to_sweep_and_trainers_loses_no_step, struct stage *s)
+{
+    pid_t trainer;
+    struct process *p = start_long(s, &trainer);
     assert_int_equal(kill(trainer, SIGTERM), 0);
     process_signal(p, SIGTERM);
     process_expect(0, p);
@@ -136,12 +137,8 @@ STAGE_CASE(a_signal_to_sweep_and_trainers_loses_no_step, struct stage *s)
 
 STAGE_CASE(a_sweep_does_not_call_a_killed_run_saved, struct stage *s)
 {
-    const char *const words[] = {"sweep",      s->config,
-                                 "--name=sw",  "--train.learning_rate=1e-3,1e-4",
-                                 "--jobs=1",   "--train.total_steps=1000000",
-                                 "--factor=1", NULL};
-    struct process *p = process_open(&(struct process_options){.arguments = words});
-    pid_t trainer = trainer_of(s);
+    pid_t trainer;
+    struct process *p = start_long(s, &trainer);
     assert_int_equal(kill(trainer, SIGSTOP), 0);
     process_signal(p, SIGTERM);
     usleep(500000); /* until it waits for its trainer */
