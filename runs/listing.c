@@ -89,7 +89,7 @@ static enum status add_columns(struct listing *listing, const char *names, bool 
             return strict ? err_set(err, STATUS_USAGE, "more than %d columns", LISTING_COLUMNS_MAX)
                           : STATUS_OK;
         if (!status && field_find(name, &field)) add_field(listing, &field);
-        listing->column_count = listing->field_count; /* what is named twice is one column */
+        listing->column_count = listing->field_count; /* a name that is repeated adds no column */
     }
     return status;
 }

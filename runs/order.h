@@ -27,8 +27,8 @@ struct order_row {
     int64_t applied_step; /* -1: not yet */
     const char *result;   /* NULL: not yet */
 };
-/* Whether the trainer has done what it was told; false also while there is no answer. A stop is carried out
- * when the trainer is about to save and end, which may still fail. */
+/* Whether the trainer has carried out the order. Without an answer: false. A stop is answered before the
+ * trainer saves, and the save may still fail. */
 bool order_was_carried_out(const struct order_row *row);
 enum status order_get(struct store *store, const char *run_id, int64_t id, struct arena *arena,
                       struct order_row *out, struct err *err);

@@ -306,17 +306,23 @@ static bool find_disk(const char *path, struct statvfs *disk)
     return !failed && disk->f_blocks > 0;
 }
 
+/* f_files 0: there is no such limit. */
+static bool lacks_inodes(const struct statvfs *disk)
+{
+    return disk->f_files > 0 && disk->f_favail < FEW_INODES;
+}
+
 bool file_lacks_inodes(const char *path)
 {
-    struct statvfs disk; /* f_files 0: there is no such limit */
-    return find_disk(path, &disk) && disk.f_files > 0 && disk.f_favail < FEW_INODES;
+    struct statvfs disk;
+    return find_disk(path, &disk) && lacks_inodes(&disk);
 }
 
 double file_free_bytes(const char *path)
 {
     struct statvfs disk;
     if (!find_disk(path, &disk)) return NAN;
-    return file_lacks_inodes(path) ? 0 : (double)disk.f_bavail * (double)disk.f_frsize;
+    return lacks_inodes(&disk) ? 0 : (double)disk.f_bavail * (double)disk.f_frsize;
 }
 
 bool file_is_temporary(const char *name)

@@ -212,7 +212,7 @@ enum status doctor_check_run(struct doctor *d, struct held *held, struct err *er
     snprintf(records, sizeof records, "%s/records", folder);
     bool trains = run_may_train(d->store, run->id);
     d->trains = d->trains || trains;
-    if (!trains && run_is_half_deleted(d->store, run)) { /* what is missing or damaged there is as meant */
+    if (!trains && run_is_half_deleted(d->store, run)) { /* its checkpoints were to be removed */
         snprintf(remedy, sizeof remedy, "`%s delete %s` deletes the rest", TEXT_PROGRAM, run->id);
         doctor_report(d, NOTE, run->id, folder, remedy, "deleting this run was interrupted");
         return weigh(d, held, folder, err);

@@ -16,8 +16,8 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
  * a terminal. So its width is known, a bar is drawn as for one process, and mpirun holds nothing up. */
 void mpirun_join(void);
 
-/* In rank 0: tells the starter, if there is one, how the command has ended. Tell a failure when it begins:
- * what kills this process lets it tell nothing more. */
+/* Called by rank 0: tells the starter, if there is one, how the command has ended. Call it with a failure
+ * when the command begins, because a process that is killed cannot call it. */
 void mpirun_tell(enum status status);
 
 #endif
