@@ -71,7 +71,9 @@ endif
 ISA_baseline :=
 ISA_v3 := -march=x86-64-v3
 ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512 -DCPU_TABLE_BF16_NATIVE=cpu_table_v4dot_bf16
-ISA_v4dot := $(ISA_v4) -mavx512bf16 -mamx-tile -mamx-bf16
+ISA_v4dot := $(ISA_v4) -mavx512bf16
+AMX_v4 := -mamx-tile -mamx-bf16
+AMX_v4dot_bf16 := $(AMX_v4)
 TABLES := $(ISAS) $(ISAS:%=%_bf16) $(if $(filter v4,$(ISAS)),v4dot_bf16)
 KERNEL_CFLAGS := $(if $(DEBUG),,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
@@ -191,7 +193,7 @@ define kernel_rules
 $(BUILD)/isa/$(1)/%.o: %.c | $(BUILD)/headers
 	@mkdir -p $$(@D)
 	$(if $(V),,@echo "  CC   $$< ($(1))")
-	$(Q)$$(CC) $$(BASE_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1:_bf16=)) \
+	$(Q)$$(CC) $$(BASE_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1:_bf16=)) $(AMX_$(1)) \
 	  $(if $(filter %_bf16,$(1)),-DKERNELS_BF16,-DCPU_TABLE_BF16=cpu_table_$(1)_bf16) -c $$< -o $$@
 
 $(BUILD)/kernels/cpu_$(1).o: $(KERNEL_SRC:%.c=$(BUILD)/isa/$(1)/%.o)
@@ -208,9 +210,11 @@ $(foreach table,$(TABLES),$(eval $(call kernel_rules,$(table))))
 
 # One more for tests: with AMX in plain C, for processors that lack it.
 ISA_amx_emulated := $(ISA_v4) -mavx512bf16 -D__AMX_BF16__ -include tests/kernels/amx_emulated.h
+$(eval $(call kernel_rules,amx_emulated))
 $(eval $(call kernel_rules,amx_emulated_bf16))
 ifneq ($(filter v4,$(ISAS)),)
-$(BUILD)/tests/kernels/test_cpu_bf16: $(BUILD)/kernels/cpu_amx_emulated_bf16.o
+$(BUILD)/tests/kernels/test_cpu_bf16 $(BUILD)/tests/kernels/test_product: \
+    $(BUILD)/kernels/cpu_amx_emulated.o $(BUILD)/kernels/cpu_amx_emulated_bf16.o
 endif
 
 $(LIB): $(OBJ) $(KERNEL_OBJ)

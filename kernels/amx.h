@@ -60,6 +60,15 @@ __attribute__((always_inline)) static inline void amx_store(float *c, ptrdiff_t 
     _tile_stored(3, below + 16, row * 4);
 }
 
+/* Adds to them the products of tiles 4 and 5, the rows of a, and 6 and 7, the columns of b. */
+__attribute__((always_inline)) static inline void amx_multiply(void)
+{
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
 /* Adds to them the products of AMX_ROWS rows of a, `a_row` bytes apart, of AMX_WORDS words each, and as many
  * words of packed b, `b_row` bytes apart. */
 __attribute__((always_inline)) static inline void amx_step(const char *a, ptrdiff_t a_row, const char *b,
@@ -69,10 +78,7 @@ __attribute__((always_inline)) static inline void amx_step(const char *a, ptrdif
     _tile_loadd(6, b, b_row);
     _tile_loadd(7, b + 64, b_row);
     _tile_loadd(5, a + 16 * a_row, a_row);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    amx_multiply();
 }
 
 /* Stores four words of each of 16 rows that lie `pitch` bytes apart. q[i]: word i of all rows; the four that
@@ -115,11 +121,25 @@ static inline void amx_transpose(void *out, ptrdiff_t pitch, const struct lines 
     }
 }
 
+#else
+
+static inline void amx_begin(void)
+{
+}
+
+static inline void amx_end(void)
+{
+}
+
 #endif
 
-/* product() with AMX, of lines of a and b in bf16. memory: AMX_PRODUCT_BYTES. */
+/* product() with AMX: of lines of a and b in bf16, in a table for bf16. memory: AMX_PRODUCT_BYTES. */
 enum { AMX_PRODUCT_BYTES = (512 * 512 / 2 + 4 * 32 * 1024 / 2 + 512 * 512) * 4 };
 void amx_product(struct matrix out, struct lines a, struct lines b, int M, int N, int K, bool accumulate,
                  float factor, void *memory);
+
+/* The same in a table for fp32, where b may also be in bf16. */
+void split_product(struct matrix out, struct lines a, struct lines b, int M, int N, int K, bool accumulate,
+                   float factor, void *memory);
 
 #endif

@@ -411,8 +411,8 @@ void attention_cached(void *out, const void *qkv, const void *keys, const void *
                               .width = attention_width(HS),
                               .ranges = ranges,
                               .range_keys = attention_range_keys(ranges, longest),
-                              .pairs = TILE_PAIRS && stream->bf16_products == BF16_DOTS && HS % 2 == 0,
-                              .amx = TILE_PAIRS && stream->bf16_products == BF16_TILES && HS % TILE_AMX == 0,
+                              .pairs = TILE_PAIRS && stream->product_way == WAY_DOTS && HS % 2 == 0,
+                              .amx = TILE_PAIRS && stream->product_way == WAY_AMX && HS % TILE_AMX == 0,
                               .unit = (float)(1.4426950408889634 / sqrt((double)HS))};
     float *scratch = problem.partial + attention_partial_floats(N, longest, NH, NKV, HS);
     long next = 0;

@@ -29,11 +29,11 @@ struct problem {
 static inline struct problem problem_make(const real *qkv, const int32_t *positions, int T, int NH, int NKV,
                                           int HS, int window, const struct stream *stream)
 {
-    bool amx = TILE_PAIRS && stream->bf16_products == BF16_TILES && HS % TILE_AMX == 0;
+    bool amx = TILE_PAIRS && stream->product_way == WAY_AMX && HS % TILE_AMX == 0;
     return (struct problem){
         .qkv = qkv,
         .positions = positions,
-        .pairs = TILE_PAIRS && (amx || (stream->bf16_products == BF16_DOTS && HS % 2 == 0)),
+        .pairs = TILE_PAIRS && (amx || (stream->product_way == WAY_DOTS && HS % 2 == 0)),
         .amx = amx,
         .T = T,
         .NH = NH,

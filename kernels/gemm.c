@@ -46,7 +46,8 @@ static void multiply(const struct problem *p, struct tile t, const struct stream
     struct matrix a = matrix_part(p->a, p->transpose_a ? 0 : t.m0, p->transpose_a ? t.m0 : 0);
     struct matrix b = matrix_part(p->b, p->transpose_b ? t.n0 : 0, p->transpose_b ? 0 : t.n0);
     product(out, a, b, t.m1 - t.m0, t.n1 - t.n0, p->K, p->transpose_a, p->transpose_b, p->accumulate,
-            p->factor, REAL_IS_FLOAT ? BF16_WIDENED : stream->bf16_products, memory);
+            p->factor, REAL_IS_FLOAT && stream->product_way == WAY_DOTS ? WAY_FMA : stream->product_way,
+            memory);
 }
 
 void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,

@@ -178,14 +178,14 @@ INLINE void columns(const struct product *p, int n, int end, enum kind kind)
 
 /* ---- AMX ---- */
 
-#ifdef __AMX_BF16__
+#if defined(KERNELS_BF16) && defined(__AMX_BF16__)
 
 /* Columns of x transposed, at least FEW_ROWS_MAX, and columns of out: as many as a tile has. */
 enum { AMX_LANES = 16 };
 
 static bool amx_can(const struct product *p, const struct stream *stream)
 {
-    return stream->bf16_products == BF16_TILES && p->w.element == ELEMENT_BF16 && p->M > 1 &&
+    return stream->product_way == WAY_AMX && p->w.element == ELEMENT_BF16 && p->M > 1 &&
            p->K % (2 * AMX_WORDS) == 0 && (size_t)p->K / 2 * AMX_LANES * sizeof(uint32_t) <= product_bytes();
 }
 
@@ -338,12 +338,12 @@ void gemm_few_rows(struct matrix out, struct matrix x, struct matrix w, int M, i
                                       elements, w.element == ELEMENT_NF4_NESTED};
     long lines = (N + 15) / 16; /* so that two threads never write to one cache line */
     int threads = stream->threads;
-    bool pairs = TILE_PAIRS && stream->bf16_products == BF16_DOTS;
+    bool pairs = TILE_PAIRS && stream->product_way == WAY_DOTS;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int i = 0; i < threads; i++) {
         long from = lines * i / threads * 16, to = lines * (i + 1) / threads * 16;
         int end = to < N ? (int)to : N, first = (int)from;
-#ifdef __AMX_BF16__
+#if defined(KERNELS_BF16) && defined(__AMX_BF16__)
         if (amx_can(&p, stream)) {
             uint32_t *packed = (uint32_t *)((char *)stream->products + (size_t)i * product_bytes());
             amx_pack(&p, packed);

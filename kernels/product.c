@@ -219,7 +219,7 @@ static struct lines lines_of(struct matrix x, bool columns)
 }
 
 void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
-             bool transpose_b, bool accumulate, float factor, enum bf16_products way, void *memory)
+             bool transpose_b, bool accumulate, float factor, enum product_way way, void *memory)
 {
     struct plan p = {.out = out,
                      .a = lines_of(a, transpose_a),
@@ -233,14 +233,20 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
                      .tiles = tiles_of_floats};
     p.a_form = a.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
     p.b_form = b.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
-#ifdef __AVX512BF16__
-    if (way == BF16_TILES) {
+#ifdef __AMX_BF16__
+    if (way == WAY_AMX) {
+#ifdef KERNELS_BF16
         amx_product(out, p.a, p.b, M, N, K, accumulate, factor, memory);
+#else
+        split_product(out, p.a, p.b, M, N, K, accumulate, factor, memory);
+#endif
         return;
     }
-    if (way == BF16_DOTS) p.a_form = p.b_form = FORM_PAIRS, p.tiles = tiles_of_pairs;
 #endif
-    p.steps = part_size(K, way == BF16_DOTS ? 2 * WORDS : WORDS, 16);
+#ifdef __AVX512BF16__
+    if (way == WAY_DOTS) p.a_form = p.b_form = FORM_PAIRS, p.tiles = tiles_of_pairs;
+#endif
+    p.steps = part_size(K, way == WAY_DOTS ? 2 * WORDS : WORDS, 16);
     p.block = memory;
     p.strip = p.block + BLOCK * WORDS;
     /* An element in bf16 is rounded once, so its sum over several blocks of steps is kept in fp32. */

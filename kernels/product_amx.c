@@ -8,7 +8,7 @@
  * at once, without sums in memory. */
 #include "kernels/amx.h"
 
-#ifdef __AMX_BF16__
+#if defined(KERNELS_BF16) && defined(__AMX_BF16__)
 
 #include "kernels/product_finish.h"
 

@@ -23,7 +23,7 @@ struct tile_rows {
     ptrdiff_t step; /* bytes from a row to the next */
 };
 
-#ifdef __AMX_BF16__
+#if defined(KERNELS_BF16) && defined(__AMX_BF16__)
 
 /* c (M,N) = or += a (M,K) b (K,N), in whole blocks. */
 static inline void tile_amx(float *c, int ldc, struct tile_rows a, const float *b, int ldb, int M, int N,
@@ -117,14 +117,6 @@ static inline void tile_columns(float *to, const float *x, int columns, int HS)
 static inline void tile_columns(float *to, const float *x, int columns, int HS)
 {
     (void)to, (void)x, (void)columns, (void)HS;
-}
-
-static inline void amx_begin(void)
-{
-}
-
-static inline void amx_end(void)
-{
 }
 
 static inline void tile_amx(float *c, int ldc, struct tile_rows a, const float *b, int ldb, int M, int N,

@@ -87,10 +87,10 @@ static void device_describe(struct device *device, struct device_info *out)
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL);
     static const char *const products[] = {
-        [BF16_WIDENED] = "", [BF16_DOTS] = ", bf16 by dot products", [BF16_TILES] = ", bf16 by AMX"};
-    snprintf(out->computes, sizeof out->computes, "%s%s", ISA_LABEL, products[cpu_bf16_products()]);
+        [WAY_FMA] = "", [WAY_DOTS] = ", bf16 by dot products", [WAY_AMX] = ", bf16 by AMX"};
+    snprintf(out->computes, sizeof out->computes, "%s%s", ISA_LABEL, products[cpu_product_way()]);
     snprintf(out->short_name, sizeof out->short_name, "cpu");
-    out->best = cpu_bf16_products() == BF16_WIDENED ? PRECISION_FP32 : PRECISION_BF16;
+    out->best = cpu_product_way() == WAY_FMA ? PRECISION_FP32 : PRECISION_BF16;
     out->mixes_elements = true;
     out->available_bytes = memory_available();
     out->total_bytes = memory_total();
@@ -209,8 +209,8 @@ static enum status stream_open(struct device *device, enum precision precision, 
                        precision_name(precision));
     struct stream *stream = malloc(sizeof *stream);
     if (stream == NULL) return err_no_memory(err, "a stream's handle");
-    *stream = (struct stream){
-        .threads = device->threads, .precision = precision, .bf16_products = cpu_bf16_products()};
+    *stream =
+        (struct stream){.threads = device->threads, .precision = precision, .product_way = cpu_product_way()};
 #ifdef CPU_TABLE_BF16
     stream->bf16 = table_bf16();
 #endif

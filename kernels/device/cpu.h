@@ -21,14 +21,14 @@ const char *cpu_isa_note(char *buf, size_t size);
 bool cpu_has_bf16(void);
 
 /* How products of numbers in bf16 are computed: */
-enum bf16_products {
-    BF16_WIDENED, /* in fp32 */
-    BF16_DOTS,    /* with "v4-dot": by vdpbf16ps. It is chosen for AMD's processors, which do twice as many
-                   * multiplications with it as with FMA; Intel's do half as many */
-    BF16_TILES /* with "v4-amx": by the matrix unit of Intel's processors, which is ten times as fast as FMA
-                */
+enum product_way {
+    WAY_FMA,  /* in fp32 */
+    WAY_DOTS, /* with "v4-dot": by vdpbf16ps. It is chosen for AMD's processors, which do twice as many
+               * multiplications with it as with FMA; Intel's do half as many */
+    WAY_AMX   /* with "v4-amx": by the matrix unit of Intel's processors, which is ten times as fast as FMA
+               */
 };
 
-enum bf16_products cpu_bf16_products(void);
+enum product_way cpu_product_way(void);
 
 #endif

@@ -28,7 +28,7 @@ struct stream {
     enum precision precision;
     struct worker *worker; /* NULL: none */
     void *products;        /* product_bytes() for each thread */
-    enum bf16_products bf16_products;
+    enum product_way product_way;
     const struct backend *bf16; /* the table that has the operations in bf16 */
 };
 

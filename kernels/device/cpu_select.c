@@ -130,13 +130,13 @@ const char *cpu_isa_note(char *buf, size_t size)
 
 bool cpu_has_bf16(void)
 {
-    return strcmp(cpu_isa(), "v4-bf16") == 0 || cpu_bf16_products() != BF16_WIDENED;
+    return strcmp(cpu_isa(), "v4-bf16") == 0 || cpu_product_way() != WAY_FMA;
 }
 
-enum bf16_products cpu_bf16_products(void)
+enum product_way cpu_product_way(void)
 {
     const char *isa = cpu_isa();
-    return strcmp(isa, "v4-amx") == 0 ? BF16_TILES : strcmp(isa, "v4-dot") == 0 ? BF16_DOTS : BF16_WIDENED;
+    return strcmp(isa, "v4-amx") == 0 ? WAY_AMX : strcmp(isa, "v4-dot") == 0 ? WAY_DOTS : WAY_FMA;
 }
 
 const struct backend *cpu_backend(void)

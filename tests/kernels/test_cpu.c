@@ -188,12 +188,12 @@ TEST_CASE(environment_chooses_the_instruction_set)
     assert_memory_equal(cpu_isa(), best, strlen(best)); /* or v4-bf16, v4-dot */
     if (cpu_backend_for("v4-dot")) {
         setenv("ANNEAL_CPU_ISA", "v4-dot", 1);
-        assert_int_equal(cpu_bf16_products(), BF16_DOTS);
+        assert_int_equal(cpu_product_way(), WAY_DOTS);
         setenv("ANNEAL_CPU_ISA", "v4", 1);
-        assert_int_equal(cpu_bf16_products(), BF16_WIDENED);
+        assert_int_equal(cpu_product_way(), WAY_FMA);
         assert_false(cpu_has_bf16());
         setenv("ANNEAL_CPU_ISA", "v4-bf16", 1);
-        assert_int_equal(cpu_bf16_products(), BF16_WIDENED);
+        assert_int_equal(cpu_product_way(), WAY_FMA);
         assert_true(cpu_has_bf16());
         unsetenv("ANNEAL_CPU_ISA");
     }

@@ -9,7 +9,7 @@ const struct backend *cpu_backend(void)
     return &cpu_table;
 }
 
-enum bf16_products cpu_bf16_products(void)
+enum product_way cpu_product_way(void)
 {
-    return BF16_WIDENED;
+    return WAY_FMA;
 }
