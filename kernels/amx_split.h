@@ -25,12 +25,13 @@ enum {
 INLINE void split(__m512i part[SPLIT_PARTS], simd_vector first, simd_vector second)
 {
     const simd_words half = (simd_words){0} + 0x8000, top = (simd_words){0} + 0xffff0000;
-#pragma GCC unroll 3
-    for (int i = 0; i < SPLIT_PARTS; i++) {
+#pragma GCC unroll 2
+    for (int i = 0; i < SPLIT_PARTS - 1; i++) {
         simd_words x = ((simd_words)first + half) & top, y = ((simd_words)second + half) & top;
         part[i] = (__m512i)(x >> 16 | y);
         first -= (simd_vector)x, second -= (simd_vector)y;
     }
+    part[SPLIT_PARTS - 1] = (__m512i)((simd_words)first >> 16 | ((simd_words)second & top));
 }
 
 /* Tiles 4 and 5 = a part of a left block; 6 and 7 = one of a right block. */

@@ -15,7 +15,7 @@ enum {
     ROWS = AMX_ROWS,
     COLUMNS = 32,
     STEPS = 512,     /* of k at a time, at most */
-    BLOCK = 1 << 20, /* bytes of b at a time */
+    BLOCK = 3 << 18, /* bytes of b at a time */
     STRIP = STEPS / SPLIT_STEPS * SPLIT_BLOCK
 };
 
