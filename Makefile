@@ -208,14 +208,10 @@ OBJCOPY = $(shell $(CC) -print-prog-name=objcopy)
 AR = $(shell $(CC) -print-prog-name=ar)
 $(foreach table,$(TABLES),$(eval $(call kernel_rules,$(table))))
 
-# One more for tests: with AMX in plain C, for processors that lack it.
+# Two more for tests: with AMX in plain C, for processors that lack it.
 ISA_amx_emulated := $(ISA_v4) -mavx512bf16 -D__AMX_BF16__ -include tests/kernels/amx_emulated.h
-$(eval $(call kernel_rules,amx_emulated))
-$(eval $(call kernel_rules,amx_emulated_bf16))
-ifneq ($(filter v4,$(ISAS)),)
-$(BUILD)/tests/kernels/test_cpu_bf16 $(BUILD)/tests/kernels/test_product: \
-    $(BUILD)/kernels/cpu_amx_emulated.o $(BUILD)/kernels/cpu_amx_emulated_bf16.o
-endif
+EMULATED := $(if $(filter v4,$(ISAS)),amx_emulated amx_emulated_bf16)
+$(foreach table,$(EMULATED),$(eval $(call kernel_rules,$(table))))
 
 $(LIB): $(OBJ) $(KERNEL_OBJ)
 	@rm -f $@
@@ -302,7 +298,7 @@ $(foreach target,$(PTX_TARGETS),$(eval $(call PTX_RULE,$(target))))
 # ---- tests ----
 # An archive, so that a test has only what it uses of it, and of the program.
 TEST_HELP := $(BUILD)/tests/libhelp.a
-$(TEST_HELP): $(TEST_HELP_OBJ)
+$(TEST_HELP): $(TEST_HELP_OBJ) $(EMULATED:%=$(BUILD)/kernels/cpu_%.o)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 

@@ -87,7 +87,7 @@ static void device_describe(struct device *device, struct device_info *out)
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL);
     static const char *const products[] = {
-        [WAY_FMA] = "", [WAY_DOTS] = ", bf16 by dot products", [WAY_AMX] = ", bf16 by AMX"};
+        [WAY_FMA] = "", [WAY_DOTS] = ", bf16 by dot products", [WAY_AMX] = ", products by AMX"};
     snprintf(out->computes, sizeof out->computes, "%s%s", ISA_LABEL, products[cpu_product_way()]);
     snprintf(out->short_name, sizeof out->short_name, "cpu");
     out->best = cpu_product_way() == WAY_FMA ? PRECISION_FP32 : PRECISION_BF16;

@@ -20,13 +20,13 @@ const char *cpu_isa_note(char *buf, size_t size);
 /* Whether it is "v4-bf16", "v4-dot" or "v4-amx": operations in bf16 use the processor's conversions. */
 bool cpu_has_bf16(void);
 
-/* How products of numbers in bf16 are computed: */
+/* How products are computed: */
 enum product_way {
     WAY_FMA,  /* in fp32 */
-    WAY_DOTS, /* with "v4-dot": by vdpbf16ps. It is chosen for AMD's processors, which do twice as many
-               * multiplications with it as with FMA; Intel's do half as many */
-    WAY_AMX   /* with "v4-amx": by the matrix unit of Intel's processors, which is ten times as fast as FMA
-               */
+    WAY_DOTS, /* with "v4-dot" those of numbers in bf16 by vdpbf16ps. It is chosen for AMD's processors, which
+               * do twice as many multiplications with it as with FMA; Intel's do half as many */
+    WAY_AMX   /* with "v4-amx": by the matrix unit of Intel's processors, which does twenty times as many in bf16
+               * as FMA in fp32 */
 };
 
 enum product_way cpu_product_way(void);

@@ -6,16 +6,18 @@
 #include "core/base/philox.h"
 #include "kernels/device/cpu.h"
 #include "tests/cmocka.h"
+#include "tests/kernels/each_isa.h"
 
 void check_open(struct check_target *target, const char *isa, int threads)
 {
     struct err err;
     target->isa = isa;
-    target->backend = cpu_backend_for(isa);
+    target->backend = isa_backend(isa);
     assert_non_null(target->backend);
     assert_int_equal(target->backend->device_open(DEVICE_FIRST, threads, &target->device, &err), STATUS_OK);
     assert_int_equal(target->backend->stream_open(target->device, PRECISION_FP32, &target->stream, &err),
                      STATUS_OK);
+    isa_apply(target->stream, isa);
 }
 
 void check_close(struct check_target *target)
@@ -28,9 +30,9 @@ void check_close(struct check_target *target)
 
 void check_each_isa(int threads, void (*body)(const struct check_target *target))
 {
-    static const char *const isas[] = {"baseline", "v3", "v4"};
-    for (size_t i = 0; i < 3; i++) {
-        if (cpu_backend_for(isas[i]) == NULL) continue;
+    const char *const isas[] = {"baseline", "v3", "v4", cpu_backend_for("v4-amx") ? "v4-amx" : EMULATED};
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        if (isa_backend(isas[i]) == NULL) continue;
         struct check_target target;
         check_open(&target, isas[i], threads);
         body(&target);

@@ -21,7 +21,8 @@ struct check_target {
     struct stream *stream;
 };
 
-/* Runs `body` once with every table this processor can run, on `threads` threads. */
+/* Runs `body` once with every table this processor can run, and with AMX, or its emulation, on `threads`
+ * threads. */
 void check_each_isa(int threads, void (*body)(const struct check_target *target));
 
 /* Opens one table; fails the test if it cannot. */

@@ -14,26 +14,43 @@ const char EMULATED[] = "v4-bf16 with AMX in plain C";
 extern const struct backend cpu_table_amx_emulated, cpu_table_amx_emulated_bf16;
 #endif
 
+/* The instruction set that the emulation needs. */
+static const char *real_isa(const char *isa)
+{
+    return strcmp(isa, EMULATED) == 0 ? "v4-bf16" : isa;
+}
+
+const struct backend *isa_backend(const char *isa)
+{
+    const struct backend *backend = cpu_backend_for(real_isa(isa));
+#ifdef __x86_64__
+    if (backend && strcmp(isa, EMULATED) == 0) return &cpu_table_amx_emulated;
+#endif
+    return backend;
+}
+
+void isa_apply(struct stream *stream, const char *isa)
+{
+    bool emulated = strcmp(isa, EMULATED) == 0;
+    stream->product_way = emulated || strcmp(isa, "v4-amx") == 0 ? WAY_AMX
+                          : strcmp(isa, "v4-dot") == 0           ? WAY_DOTS
+                                                                 : WAY_FMA;
+#ifdef __x86_64__
+    if (emulated) stream->bf16 = &cpu_table_amx_emulated_bf16;
+#endif
+}
+
 void with_isa(const char *isa, void (*body)(const struct sides *sides))
 {
     struct err err;
     struct sides sides;
-    bool emulated = strcmp(isa, EMULATED) == 0;
-    if (emulated) isa = "v4-bf16";
-    const struct backend *backend = cpu_backend_for(isa), *fp32 = backend;
-    if (!backend) return;
-#ifdef __x86_64__
-    if (emulated) fp32 = &cpu_table_amx_emulated;
-#endif
-    setenv("ANNEAL_CPU_ISA", isa, 1);
-    assert_int_equal(op_side_open(&sides.fp32, fp32, PRECISION_FP32, &err), STATUS_OK);
-    assert_int_equal(op_side_open(&sides.bf16, backend, PRECISION_BF16, &err), STATUS_OK);
-#ifdef __x86_64__
-    if (emulated) {
-        sides.bf16.stream->bf16 = &cpu_table_amx_emulated_bf16;
-        sides.fp32.stream->product_way = sides.bf16.stream->product_way = WAY_AMX;
-    }
-#endif
+    if (!isa_backend(isa)) return;
+    setenv("ANNEAL_CPU_ISA", real_isa(isa), 1);
+    assert_int_equal(op_side_open(&sides.fp32, isa_backend(isa), PRECISION_FP32, &err), STATUS_OK);
+    assert_int_equal(op_side_open(&sides.bf16, cpu_backend_for(real_isa(isa)), PRECISION_BF16, &err),
+                     STATUS_OK);
+    isa_apply(sides.fp32.stream, isa);
+    isa_apply(sides.bf16.stream, isa);
     body(&sides);
     op_side_close(&sides.fp32);
     op_side_close(&sides.bf16);

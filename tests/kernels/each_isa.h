@@ -4,12 +4,18 @@
 
 #include "tests/gpu/op_cases.h"
 
+/* In the place of an instruction set: AMX in plain C (amx_emulated.h), on a processor that has v4-bf16. */
+extern const char EMULATED[];
+
+/* The table in fp32 of an instruction set; NULL: this processor lacks it. */
+const struct backend *isa_backend(const char *isa);
+
+/* Lets a stream compute as with this instruction set, whatever the process chose. */
+void isa_apply(struct stream *stream, const char *isa);
+
 struct sides {
     struct op_side fp32, bf16;
 };
-
-/* In the place of an instruction set: AMX in plain C (amx_emulated.h), on a processor that has v4-bf16. */
-extern const char EMULATED[];
 
 /* Runs the body with streams that compute with this instruction set, if the processor has it. cpu_isa() names
  * it meanwhile. */

@@ -200,6 +200,12 @@ static enum status resume(const char *command, const struct options *o, const st
                    finished ? "has finished" : "was stopped early");
         return STATUS_OK;
     }
+    bool ended = run->info.status == RUN_FINISHED || run->info.status == RUN_EARLY_STOPPED;
+    if (ended && o->until > 0 && o->until <= run->info.steps) {
+        output_say("%s: nothing is left to do until step %" PRId64 ", the run has %" PRId64 " steps",
+                   run->info.id, o->until, run->info.steps);
+        return STATUS_OK;
+    }
     if (o->watch) return background_watch(command, words->argv, &run->info, err);
     training->before = &run->config;
     open_report(&report, o, training);
@@ -319,10 +325,14 @@ static enum status train_seeds(const struct options *o, const struct words *word
                        config.train.seed + n - 1);
         status = train_one(&one, words, err);
         if (o->dry_run) return status;
-        if ((status || interrupt_signal()) && n < o->seeds)
-            output_say("not started: %s-s%" PRId64 " to %s-s%" PRId64 "; the same command with "
-                       "--resume-or-start goes on with all of them",
-                       base, n + 1, base, o->seeds);
+        if ((status || interrupt_signal()) && n < o->seeds) {
+            char last[RUN_NAME_CLEAN_MAX + 28] = "";
+            if (n + 1 < o->seeds) snprintf(last, sizeof last, " to %s-s%" PRId64, base, o->seeds);
+            output_say("not started: %s-s%" PRId64
+                       "%s; the same command with --resume-or-start goes on with all of "
+                       "them",
+                       base, n + 1, last);
+        }
     }
     return status;
 }

@@ -292,6 +292,9 @@ STAGE_CASE(a_run_until_a_step_is_tagged_and_resumed, struct stage *s)
     stage_expect(s, "select steps from runs", "7");
     process_run(0, "resume", "latest", "--progress=none", NULL);
     stage_expect(s, "select steps || ' ' || status from runs", "40 finished");
+    assert_non_null(strstr(process_stderr(process_run(0, "resume", "latest", "--until=30", NULL)),
+                           "nothing is left to do until step 30, the run has 40 steps"));
+    stage_expect(s, "select steps || ' ' || status from runs", "40 finished");
     process_expect_sentence(process_run(2, "train", s->config, "--tag=a=b", "--progress=none", NULL),
                             "\"a=b\" is no tag");
     assert_int_equal(stage_count_runs(), 1);
