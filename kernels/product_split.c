@@ -160,7 +160,8 @@ INLINE void work(struct meanwhile *w, const int i, const bool along)
 #define WORK_ALONG(i)  work(w, i, true)
 #define WORK_ACROSS(i) work(w, i, false)
 
-/* sums (ROWS, COLUMNS) = the product of a strip and a panel. */
+/* sums (ROWS, COLUMNS) = the product of a strip and a panel. Meanwhile all rows of the tile before are
+ * written, which was in sums, too. */
 static void multiply(struct meanwhile *w, float *sums, const char *a, const char *b, int blocks, bool along)
 {
     amx_load(sums, COLUMNS, true);
@@ -188,8 +189,8 @@ static void pack_rest(struct meanwhile *w, bool along)
 /* Columns [n0, n1) of out, with the steps from k on. */
 static void multiply_block(const struct plan *p, int n0, int n1, int k)
 {
-    _Alignas(64) float sums[2][ROWS * COLUMNS];
-    int steps = least(p->K - k, p->steps), blocks = (steps + SPLIT_STEPS - 1) / SPLIT_STEPS, tile = 0;
+    _Alignas(64) float sums[ROWS * COLUMNS];
+    int steps = least(p->K - k, p->steps), blocks = (steps + SPLIT_STEPS - 1) / SPLIT_STEPS;
     const bool along = p->a.step == p->a.element_bytes;
     struct meanwhile w = {.ahead = 2 * SPLIT_STEPS * p->a.step,
                           .rows_each = (ROWS + 2 * blocks - 1) / (2 * blocks),
@@ -206,9 +207,9 @@ static void multiply_block(const struct plan *p, int n0, int n1, int k)
         w.strip = (struct packing){
             p->strips[!at], element_at(&p->a, m + ROWS, k), p->a.line, p->a.step, 0, 0, next ? blocks : 0};
         panel = p->block;
-        for (int n = n0; n < n1; n += COLUMNS, panel += blocks * SPLIT_BLOCK, tile = !tile) {
-            multiply(&w, sums[tile], p->strips[at], panel, blocks, along);
-            w.out = matrix_part(p->out, m, n), w.sums = sums[tile], w.done = 0;
+        for (int n = n0; n < n1; n += COLUMNS, panel += blocks * SPLIT_BLOCK) {
+            multiply(&w, sums, p->strips[at], panel, blocks, along);
+            w.out = matrix_part(p->out, m, n), w.sums = sums, w.done = 0;
             w.rows = least(p->M - m, ROWS), w.columns = least(n1 - n, COLUMNS);
             w.add = p->accumulate || k > 0;
         }

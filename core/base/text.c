@@ -48,8 +48,8 @@ const char *text_nearest(const char *word, const char *const *names, size_t coun
     const char *nearest = NULL;
     if (n > WORD_MAX) return NULL;
     for (size_t i = 0; i < count; i++) {
-        size_t m = strlen(names[i]);
-        if (m > WORD_MAX) continue;
+        size_t m = strlen(names[i]), longer = m > n ? m - n : n - m; /* as many edits at least */
+        if (m > WORD_MAX || longer >= best) continue;
         size_t distance = edit_distance(word, n, names[i], m);
         if (distance < best) {
             best = distance;
