@@ -83,27 +83,28 @@ static enum status open_bench(struct bench *b, struct err *err)
 static enum status open_operands(struct bench *b, struct err *err)
 {
     size_t count = 3 * (size_t)GEMM_SIZE * GEMM_SIZE;
-    b->operands = aligned_alloc(64, 3 * operand_bytes(b));
-    if (!b->operands) return err_no_memory(err, "a bench");
-    for (size_t i = 0; i < count; i++) {
+    enum status status = cpu_backend()->mem_alloc(b->device, 3 * operand_bytes(b), &b->operands, err);
+    for (size_t i = 0; !status && i < count; i++) {
         float value = 0.01f * (float)(i % 17);
         if (bench_element(b) == ELEMENT_BF16)
             ((uint16_t *)b->operands)[i] = bf16_of_float(value);
         else
             ((float *)b->operands)[i] = value;
     }
-    return STATUS_OK;
+    return status;
 }
 
 static void close_bench(struct bench *b)
 {
     network_close(&b->network);
     memory_share_release(&b->share);
-    if (b->device) cpu_backend()->device_close(b->device);
+    if (b->device) {
+        cpu_backend()->mem_free(b->device, b->operands);
+        cpu_backend()->device_close(b->device);
+    }
     plan_release(&b->plan);
     model_release(&b->model);
     free(b->tokens);
-    free(b->operands);
 }
 
 static double time_step(struct bench *b)
