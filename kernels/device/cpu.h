@@ -25,8 +25,8 @@ enum product_way {
     WAY_FMA,  /* in fp32 */
     WAY_DOTS, /* with "v4-dot" those of numbers in bf16 by vdpbf16ps. It is chosen for AMD's processors, which
                * do twice as many multiplications with it as with FMA; Intel's do half as many */
-    WAY_AMX   /* with "v4-amx": by the matrix unit of Intel's processors, which does twenty times as many in bf16
-               * as FMA in fp32 */
+    WAY_AMX /* with "v4-amx": by the matrix unit of Intel's processors, which does about twenty times as many
+             * in bf16 as FMA in fp32 */
 };
 
 enum product_way cpu_product_way(void);
