@@ -11,7 +11,8 @@ size_t product_bytes(void);
  * fp32, and always in the same order: an element's bits follow from its row of op(a), its column of op(b) and
  * K alone, whatever part of a larger product it is computed in.
  *
- * way: other than WAY_FMA for a and b in bf16 only, on a processor that has the instructions. */
+ * way: WAY_DOTS for a and b in bf16 only; it and WAY_AMX on a processor that has the instructions. With
+ * WAY_AMX numbers in fp32 are multiplied as amx_split.h says. */
 void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
              bool transpose_b, bool accumulate, float factor, enum product_way way, void *memory);
 
