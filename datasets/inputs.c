@@ -365,12 +365,17 @@ static enum status say_twice(const struct inputs *inputs, size_t i, size_t j, st
     const char *here = inputs->source_count ? source_of(inputs, j) : "",
                *there = *here ? source_of(inputs, i) : "";
     if (strcmp(here, there) == 0)
-        return err_set(err, STATUS_USAGE, "%.200s: is listed twice in the data files, also as %.200s", path,
-                       also);
+        return err_set(
+            err, STATUS_USAGE,
+            "%.200s: is listed twice in the data files, also as %.200s (name it once; weights, as in "
+            "\"a : 2, b : 1\", let a text count more)",
+            path, also);
     return err_set(err, STATUS_USAGE, "%.200s of source %s: is also in source %s, as %.200s", path, here,
                    there, also);
 }
 
+/* A text that is listed twice would be trained on twice as often and, as parts are cut from all texts
+ * together, one copy would be trained on and another measured. */
 static enum status refuse_twice(const struct inputs *inputs, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -416,7 +421,7 @@ static enum status open_list(const char *value, struct gathering *g, struct inpu
     free(list);
     if (!status) status = refuse_both_kinds(&inputs, err);
     inputs.tokens = !status && token_file_named(inputs.paths[0]);
-    if (!status && (inputs.tokens || inputs.source_count)) status = refuse_twice(&inputs, err);
+    if (!status && !g->names_only) status = refuse_twice(&inputs, err);
     if (status)
         inputs_close(&inputs);
     else
@@ -444,6 +449,7 @@ enum status inputs_open_texts(const char *const *words, size_t count, const char
     struct gathering g = {.inputs = &inputs, .cache = cache, .progress = progress, .texts = true, .err = err};
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count && !status; i++) status = add_name(&g, (char *)words[i]);
+    if (!status) status = refuse_twice(&inputs, err);
     if (status)
         inputs_close(&inputs);
     else

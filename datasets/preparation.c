@@ -363,6 +363,12 @@ static enum status encode(const struct inputs *texts, const char *word, const st
 static enum status refuse_to_replace(const char *path, const char *sidecar, const char *tokenizer,
                                      const char *tokenizer_path, struct err *err)
 {
+    if (file_exists(sidecar) && !token_sidecar_is(sidecar))
+        return err_set(
+            err, STATUS_USAGE,
+            "%s: exists already, and is not what a preparation writes (choose another name, or remove "
+            "it)",
+            sidecar);
     const char *in_the_way = file_exists(sidecar) ? NULL
                              : file_exists(path)  ? path
                              : strcmp(tokenizer, tokenizer_path) && file_exists(tokenizer_path)

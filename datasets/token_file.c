@@ -83,6 +83,17 @@ static bool copy_sidecar(json_t *root, struct token_file *file, json_int_t *toke
     return true;
 }
 
+bool token_sidecar_is(const char *path)
+{
+    struct err problem;
+    json_t *root = NULL;
+    if (json_file_read(path, JSON_REJECT_DUPLICATES, &root, &problem)) return false;
+    bool is = json_is_integer(json_object_get(root, "tokens")) &&
+              json_is_string(json_object_get(root, "tokenizer"));
+    json_decref(root);
+    return is;
+}
+
 static enum status read_sidecar(struct token_file *file, struct err *err)
 {
     char path[PATH_MAX];

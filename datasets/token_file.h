@@ -93,6 +93,8 @@ enum status token_writer_append(struct token_writer *writer, const uint32_t *tok
 /* Closes the writer in any case. */
 enum status token_writer_commit(struct token_writer *writer, const struct token_sidecar *sidecar,
                                 struct err *err);
+/* Whether a file is a sidecar, as far as its members say. */
+bool token_sidecar_is(const char *path);
 void token_writer_abort(
     struct token_writer *writer); /* harmless on a zeroed struct, and on a closed writer */
 

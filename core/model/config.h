@@ -75,7 +75,7 @@ bool schedule_warms_up(enum schedule_kind kind);
 enum { CONFIG_NOTE_SIZE = 120 };
 void config_vocabulary_note(const struct config *config, char *buf, size_t size);
 
-enum { CONFIG_WARNINGS_MAX = 11, CONFIG_WARNING_SIZE = 200 };
+enum { CONFIG_WARNINGS_MAX = 12, CONFIG_WARNING_SIZE = 200 };
 /* Settings of a finished configuration that have no effect, one sentence each; returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
 

@@ -1,5 +1,6 @@
 /* Settings without effect, see config.h. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/text.h"
 #include "core/model/config.h"
@@ -27,6 +28,9 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",
                  (long long)config->data.padding, m->vocab_size);
+    if (*config->data.val && strcmp(config->data.val, config->data.train) == 0)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "data.val names the data of data.train: the validation loss is measured on what is learned");
     if (config->data.documents == DOCUMENTS_PACKED && config->data.format != FORMAT_TEXT)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.documents = packed has no effect with data.format = %s, which packs its rows anyway",

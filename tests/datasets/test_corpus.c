@@ -376,11 +376,13 @@ TEST_CASE(a_token_file_brings_its_tokenizer)
 {
     static const char *const words[] = {"bytes", "bpe:270", TOKENIZER_FIXTURES "digits_style.json"};
     const char *path = scratch_path("own.tok"), *cache = scratch_path("cache_own");
-    const char *const inputs[] = {SAMPLE, SAMPLE};
+    const char *second = scratch_path("second.txt");
+    const char *const inputs[] = {SAMPLE, second};
     size_t n;
     char *text = scratch_read(SAMPLE, &n), *twice = malloc(2 * n);
     memcpy(twice, text, n);
     memcpy(twice + n, text, n);
+    scratch_write(second, text, n);
     for (int i = 0; i < 3; i++) {
         struct corpus corpus = {0};
         struct corpus_summary summary;

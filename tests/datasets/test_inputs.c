@@ -78,16 +78,29 @@ TEST_CASE(words_mean_what_they_look_like)
     assert_ok(file_remove_tree(odd, &err), &err);
 }
 
+static void assert_refused(const char *value, enum status wanted, const char *words)
+{
+    struct inputs out = {.count = 99};
+    struct err err = {0};
+    enum status status = inputs_open(value, NULL, NULL, &out, &err);
+    if (status != wanted || !strstr(err.text, words))
+        fail_msg("%s: status %d, not %d, or not \"%s\": %s", value, status, wanted, words, err.text);
+    assert_int_equal(out.count, 99); /* untouched */
+}
+
 TEST_CASE(links_of_a_folder_count_where_they_lead_to_a_file)
 {
     struct err err = {0};
     const char *folder = scratch_path("linked");
     assert_ok(file_make_folders(scratch_path("linked/sub"), &err), &err);
     scratch_write(scratch_path("linked/b.txt"), "x", 1);
-    assert_int_equal(symlink("b.txt", scratch_path("linked/a.txt")), 0);
+    scratch_write(scratch_path("elsewhere.txt"), "x", 1);
+    assert_int_equal(symlink("../elsewhere.txt", scratch_path("linked/a.txt")), 0);
     assert_int_equal(symlink("sub", scratch_path("linked/c.txt")), 0);    /* a folder: never followed */
     assert_int_equal(symlink("absent", scratch_path("linked/d.txt")), 0); /* broken */
     assert_string_equal(listed(folder), "texts: a.txt b.txt");
+    assert_int_equal(symlink("b.txt", scratch_path("linked/e.txt")), 0);
+    assert_refused(folder, STATUS_USAGE, "e.txt: is listed twice in the data files, also as");
     assert_ok(file_remove_tree(folder, &err), &err);
 }
 
@@ -106,16 +119,6 @@ TEST_CASE(peeking_looks_at_names_alone)
     inputs_close(&inputs);
     if (inputs_peek("/", &inputs) == STATUS_OK) inputs_close(&inputs); /* at once */
     assert_int_equal(inputs_peek("/nowhere/at/all", &inputs), STATUS_NOT_FOUND);
-}
-
-static void assert_refused(const char *value, enum status wanted, const char *words)
-{
-    struct inputs out = {.count = 99};
-    struct err err = {0};
-    enum status status = inputs_open(value, NULL, NULL, &out, &err);
-    if (status != wanted || !strstr(err.text, words))
-        fail_msg("%s: status %d, not %d, or not \"%s\": %s", value, status, wanted, words, err.text);
-    assert_int_equal(out.count, 99); /* untouched */
 }
 
 static void hear(void *context, bool warning, const char *sentence)
@@ -161,6 +164,7 @@ TEST_CASE(what_cannot_be_meant_is_refused)
     assert_refused(value_of("%s/b.bin,kjv", folder), STATUS_USAGE, "is a token file and kjv is not");
     assert_refused(value_of("%s/a.tok,%s/../shards/a.tok", folder), STATUS_USAGE, "is listed twice");
     assert_refused(value_of("%s/*.tok,%s", folder), STATUS_USAGE, "is listed twice");
+    assert_refused(SAMPLE "," SAMPLE, STATUS_USAGE, "is listed twice");
     scratch_write(note, "hello", 5);
     assert_refused(folder, STATUS_USAGE, "deep/notes.txt): name the files to train on");
     assert_int_equal(unlink(note), 0);

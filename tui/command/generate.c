@@ -384,16 +384,17 @@ static enum status generate_requests(struct voice *v, const struct options *o, c
         struct options options = *o;
         struct request request;
         struct err why = {0};
+        enum status answered = STATUS_OK; /* `why` may hold an error that was mended */
         status = request_read(in, &command_generate.line, words, &options, &request, err);
         if (status == STATUS_USAGE)
-            why = *err;
+            why = *err, answered = status;
         else if (!status)
-            (void)answer(v, &found, &options, o, words->words[0], &why);
+            answered = answer(v, &found, &options, o, words->words[0], &why);
         request_release(&request);
         if (status && status != STATUS_USAGE) break;
         status = interrupt_signal() == SIGTERM ? STATUS_INTERRUPTED : STATUS_OK;
         interrupt_forget();
-        if (why.status && why.status != STATUS_INTERRUPTED) output_say("%s", why.text);
+        if (answered && answered != STATUS_INTERRUPTED) output_say("%s", why.text);
         putchar('\0');
         fflush(stdout);
     }

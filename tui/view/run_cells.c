@@ -135,8 +135,10 @@ static void draw_name(struct pen pen, const struct run_cell *cell)
 static void draw_loss(struct pen pen, const struct run_cell *cell)
 {
     double loss = cell->run->final_loss;
+    char text[32];
     if (cell->run->loss_recorded)
-        pen_print_right(&pen, isfinite(loss) ? STYLE_TEXT : STYLE_BAD, 0, AXIS_TEXT(loss));
+        pen_print_right(&pen, isfinite(loss) ? STYLE_TEXT : STYLE_BAD, 0,
+                        axis_format_within(loss, pen.end - pen.x, text, sizeof text));
     else
         pen_print_right(&pen, STYLE_DIM, 0, "--");
 }
@@ -146,7 +148,7 @@ static void draw_best(struct pen pen, const struct run_cell *cell)
     const struct run_info *run = cell->run;
     bool any = run->best_step >= 0, wide = pen.end - pen.x >= 15;
     char text[64] = "--";
-    if (any) axis_format(run->best_val_loss, text, sizeof text);
+    if (any) axis_format_within(run->best_val_loss, pen.end - pen.x, text, sizeof text);
     if (any && wide && !*run->best_metric) text_add(text, sizeof text, " ", "@%-6" PRId64, run->best_step);
     pen_print_right(&pen, any ? STYLE_BEST : STYLE_DIM, 0, text);
 }

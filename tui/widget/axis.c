@@ -43,6 +43,14 @@ char *axis_format(double value, char *buf, size_t size)
     return buf;
 }
 
+char *axis_format_within(double value, int width, char *buf, size_t size)
+{
+    axis_format(value, buf, size);
+    for (int decimals = 1; decimals >= 0 && (int)strlen(buf) > width && strchr(buf, 'e'); decimals--)
+        format_exponent(value, decimals, buf, size);
+    return buf;
+}
+
 /* `step`, the distance between ticks, determines the number of decimals. */
 static void format_tick(double value, double step, double largest, char *buf, size_t size)
 {

@@ -30,6 +30,9 @@ double axis_value(const struct axis *axis, double position);
 
 /* Four significant digits in at most 8 columns: "3.124", "12.3k", "3.00e-4", "NaN", "-inf". Returns buf. */
 char *axis_format(double value, char *buf, size_t size);
+/* The same in at most `width` columns, with fewer digits where there is an exponent; an exponent is never cut
+ * while 4 columns remain ("7e-4"). */
+char *axis_format_within(double value, int width, char *buf, size_t size);
 /* axis_format into an array of the enclosing block: for an argument of printf. */
 #define AXIS_TEXT(value) axis_format(value, (char[32]){0}, 32)
 

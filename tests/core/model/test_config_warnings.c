@@ -42,6 +42,8 @@ static const struct {
     {"model.zero_outputs=true model.from=somewhere", "model.zero_outputs has no effect with model.from"},
     {"model.zero_outputs=true", NULL},
     {"model.from=somewhere", NULL},
+    {"data.train=a.txt data.val=a.txt", "data.val names the data of data.train"},
+    {"data.train=a.txt data.val=b.txt", NULL},
 };
 
 TEST_CASE(each_setting_without_effect_is_told_of_and_no_other)

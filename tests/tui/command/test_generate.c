@@ -78,6 +78,22 @@ STAGE_CASE(its_speed_is_reported_apart_from_the_text, struct stage *s)
     assert_non_null(strstr(process_stderr(p), "text: 200 tokens, "));
 }
 
+/* Adapters lack tensors that the base has, which is no error of theirs. */
+STAGE_CASE(requests_to_adapters_are_answered_without_an_error, struct stage *s)
+{
+    const char *const arguments[] = {"generate", "latest", "--requests", "--max-tokens=3", NULL};
+    char folder[600];
+    open_model(s, folder);
+    process_run(0, "train", s->config, kept_format("--model.from=%s", folder), "--lora.rank=2",
+                "--train.total_steps=3", "--progress=none", NULL);
+    const char *path = stage_path(s, "requests");
+    stage_write(path, "--prompt=a\n\n", 12);
+    char *prelude = kept_format("exec <'%s';", path);
+    struct process *p =
+        process_expect(0, process_open(&(struct process_options){arguments, .prelude = prelude}));
+    assert_string_equal(process_stderr(p), "");
+}
+
 STAGE_CASE(requests_are_answered_one_after_another_by_one_process, struct stage *s)
 {
     static const char requests[] =

@@ -265,6 +265,11 @@ TEST_CASE(numbers_have_four_digits_and_say_what_is_not_finite)
         char text[32];
         assert_string_equal(axis_format(cases[i].value, text, sizeof text), cases[i].text);
     }
+    char text[32];
+    assert_string_equal(axis_format_within(0.000729, 7, text, sizeof text), "7.29e-4");
+    assert_string_equal(axis_format_within(0.000729, 6, text, sizeof text), "7.3e-4");
+    assert_string_equal(axis_format_within(-0.000729, 6, text, sizeof text), "-7e-4");
+    assert_string_equal(axis_format_within(0.0729, 6, text, sizeof text), "0.0729");
 }
 
 /* --- gauge and sparkline --- */
