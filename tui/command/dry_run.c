@@ -188,8 +188,9 @@ static void print_arithmetic(struct output *out, const struct training_session *
                     epochs, in_steps);
     output_line(out, "evaluations", evaluations ? "%" PRId64 ", each on %d sequence%s" : "none", evaluations,
                 (int)evaluated, text_plural(evaluated));
-    output_line(out, "checkpoints", "%" PRId64 ", of %s each; the newest %d and the best are kept",
-                checkpoints, TEXT_BYTES(need.checkpoint_bytes), (int)c->checkpoint.keep);
+    output_line(out, "checkpoints", "%" PRId64 "%s, of %s each; the newest %d and the best are kept",
+                checkpoints, evaluations ? " and one at each best evaluation" : "",
+                TEXT_BYTES(need.checkpoint_bytes), (int)c->checkpoint.keep);
     output_line(out, "disk", "up to %s for them; %s%s", TEXT_BYTES(fmin(need.bytes, 1e18)),
                 need.no_files      ? "no more files can be created (`df -i`)"
                 : isnan(need.free) ? "?"
