@@ -317,6 +317,12 @@ enum status config_read_file(struct config *config, const char *path, struct err
                 err_set(err, STATUS_USAGE,
                         "%s:%d: must be [section], key = value, or a comment line, which begins with ; or #",
                         path, ini.line);
+        else if (line == INI_BAD_ESCAPE)
+            status =
+                err_set(err, STATUS_USAGE,
+                        "%s:%d: %.60s.%.60s: a backslash in double quotes must begin \\\\ (a backslash), "
+                        "\\\" (a quote) or \\x and two hexadecimal digits (a byte other than 00 and 0A)",
+                        path, ini.line, ini.section, ini.key);
         else if ((status = read_pair(&r, &ini, err)))
             err_prefix(err, "%s:%d%s", path, ini.line,
                        strstr(ini.value, " #") ? " (a comment after a value begins with ;)" : "");

@@ -298,8 +298,10 @@ static void write_key(struct writer *w, const struct config_key *key)
 
 static const char config_text_of_page[] =
     "A configuration is an INI file: sections in brackets, lines `key = value`, comments after `;`, and on "
-    "lines of their own also after `#`. "
-    "Every key has "
+    "lines of their own also after `#`. A value that begins or ends with a blank, begins with `;`, or "
+    "contains a blank and `;` stands in double quotes: `prompt = \"Dear Sir ; hello\"`. There `\\\"` is a "
+    "quote, `\\\\` a backslash and `\\xHH` the byte with this hexadecimal number. Quotes around any other "
+    "value are part of it. Every key has "
     "a default. On the command line --section.key=value sets a key and overrides the file:\n"
     "  [model]\n"
     "  preset = tiny\n"

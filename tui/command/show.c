@@ -10,6 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/ini.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "runs/history.h"
@@ -275,13 +276,23 @@ static void show_scores(struct output *o, struct show *s)
 
 /* ---- the rest ---- */
 
-/* A page shows the INI text, which can start a new run. */
+/* Prints the configuration as INI text that can start a new run; the stored text is cut in place. */
+static void print_configuration(struct show *s)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out) ini_print_exact(out, s->config);
+    if (text_stream_end(out, &text)) printf("\nConfiguration\n%s", clean_block_new(&s->arena, text));
+    free(text);
+}
+
 static void show_configuration(struct output *o, struct show *s)
 {
     if (o->json)
         run_params_json(&o->out, "config", s->params, s->param_count);
     else if (*s->config)
-        printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
+        print_configuration(s);
 }
 
 /* The device as last seen, null: never; processes is null if unknown. */

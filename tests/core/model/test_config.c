@@ -331,6 +331,20 @@ TEST_CASE(a_long_line_is_read_whole_or_refused)
     expect_file_refused(text, "run.ini:2: sample.prompt = xxx");
 }
 
+TEST_CASE(a_bad_escape_in_quotes_names_the_line_the_key_and_the_good_ones)
+{
+    struct config config;
+    struct err err;
+    expect_file_refused(
+        "[sample]\n\nprompt = \"C:\\dir ; D:\\\\dir\" ; why\n",
+        "run.ini:3: sample.prompt: a backslash in double quotes must begin \\\\ (a backslash), \\\" "
+        "(a quote) or \\x and two hexadecimal digits");
+    config_init(&config);
+    assert_int_equal(read_ini(&config, "[hooks]\non_event = \"my prog\" --x \"C:\\\" ; why\n", &err),
+                     STATUS_OK);
+    assert_string_equal(config.hooks.on_event, "\"my prog\" --x \"C:\\\"");
+}
+
 TEST_CASE(files_that_are_no_configuration_are_refused)
 {
     struct config config;
@@ -349,7 +363,7 @@ TEST_CASE(files_that_are_no_configuration_are_refused)
 /* Random bytes that matter to an INI reader: the result is a status and one printable line. */
 TEST_CASE(random_files_end_in_a_status_never_in_a_crash)
 {
-    static const char alphabet[] = "[]=;:# \t\r\n\x1b\x7f\xff\"'|trainseedmodl.0123456789-e";
+    static const char alphabet[] = "[]=;:# \t\r\n\x1b\x7f\xff\"\"\\x'|trainseedmodl.0123456789-e";
     static const char *const starts[] = {"", "[train]\n",
                                          "[train]\nseed = ", "[sample]\nprompt = ", "\xEF\xBB\xBF[train]\n"};
     for (uint64_t round = 0; round < 3000; round++) {

@@ -356,4 +356,26 @@ STAGE_CASE(without_any_nvidia_device_the_cpu_needs_no_warning, struct stage *s)
     process_expect_sentence(process_expect(1, process_open(&options)), "no NVIDIA driver is loaded");
 }
 
+/* ---- a run's configuration as a file ---- */
+
+STAGE_CASE(what_show_prints_trains_the_same_run_again, struct stage *s)
+{
+    char *path = stage_path(s, "again.ini"), *folder = stage_path(s, "semi ; dir");
+    struct err err = {0};
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(file_copy(s->corpus, kept_format("%s/text.txt", folder), &err), STATUS_OK);
+    process_run(0, "train", s->config, "--name=first", kept_format("--data.train=%s", folder),
+                "--hooks.on_event=\"cat\" >/dev/null ; true # \\x",
+                "--sample.prompt=  Dear \"Sir\" ; h\xC3\xA4\x1B ", NULL);
+    char *page = process_output("show", "first", NULL), *text = strstr(page, "[model]\n");
+    assert_non_null(text);
+    assert_non_null(strstr(text, "\nprompt = \"  Dear \\\"Sir\\\" ; h\xC3\xA4\\x1B \"\n"));
+    assert_non_null(strstr(text, "\ntokenizer = bytes\n"));
+    stage_write(path, text, strlen(text));
+    process_run(0, "train", path, "--name=second", NULL);
+    page = process_output("compare", "first", "second", NULL);
+    assert_non_null(strstr(page, "Configuration: 0 of "));
+    stage_expect(s, "select count(distinct config) from runs", "1");
+}
+
 TEST_MAIN()
