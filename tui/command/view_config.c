@@ -174,10 +174,11 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
     out->frozen_parameters = run.frozen_parameters;
     out->total_tokens = config.train.epochs > 0 ? NAN : all;
     model_release(&model);
-    if (config.train.epochs > 0) return;
     char warnings[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
+    if (config.train.epochs > 0) config.train.total_steps = INT64_MAX; /* no warning of an unknown length */
     if (config_warnings(&config, warnings))
         snprintf(out->warning, sizeof out->warning, "%.199s", warnings[0]);
+    if (config.train.epochs > 0) return;
     out->total_steps = steps;
     out->count = schedule_points(&config, out->lr, FORM_PREVIEW_POINTS);
 }

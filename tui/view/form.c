@@ -132,8 +132,9 @@ static void draw_field(const struct form *form, struct grid *grid, struct rect r
         pen.x += input_draw(grid, x, row.y, w, input, true, 0, 0) + 1;
     } else {
         pen_print(&pen, style, *input->text ? ATTR_BOLD : 0, "%s", form_value(form, number));
-        if (!*input->text && pen.end - pen.x > (int)strlen(form->empty))
-            pen_print(&pen, STYLE_DIM, 0, " %s", form->empty);
+        const char *empty = form->note && form->note[number] ? form->note[number] : form->empty;
+        if (!*input->text && pen.end - pen.x > glyph_text_width(empty))
+            pen_print(&pen, STYLE_DIM, 0, " %s", empty);
         if (focused && !field->choices) grid_mark(grid, (struct rect){x, row.y, 1, 1}, ATTR_REVERSE);
     }
     pen.end = row.x + row.w - 1;

@@ -23,6 +23,7 @@ struct form {
     size_t count, at; /* at == count: on the last line */
     size_t scroll;
     const char *empty; /* said behind a default: "(default)" */
+    const char **note; /* (count) borrowed: said behind the default of a field instead, or NULL; NULL: none */
 };
 
 /* The field in focus; NULL: the last line. */

@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "runs/alike.h"
 #include "runs/annotation.h"
+#include "tui/view/form_length.h"
 #include "tui/view/job.h"
 #include "tui/view/launch.h"
 #include "tui/view/workbench.h"
@@ -29,6 +30,7 @@ enum { PREVIEW_W_MIN = 28, PREVIEW_W_MAX = 70, PREVIEW_W_NAMED = 44, CHART_H_MAX
 struct form_state {
     struct arena arena; /* of the fields, the inputs and the parent's rows */
     struct form form;
+    struct form_length length;
     char argument[RUN_ID_MAX + 32];
     struct run_info parent;        /* the run that it begins with; its id is "" for none */
     int64_t fork_step;             /* of the parent's checkpoint; -1: it is no fork */
@@ -99,8 +101,10 @@ static void add_run(const struct form_state *state, struct words *words)
 static void preview(struct workbench *workbench, struct form_state *state)
 {
     struct words words = {0};
+    const char *steps = form_length_settle(&state->length, &state->form);
     add_rows(state, &words, state->fork_step >= 0);
     add_fields(state, &words, true);
+    if (steps) add_word(&words, "train.total_steps", steps);
     workbench->options.preview(words.of, words.count, &state->preview);
     arena_release(&words.arena);
     state->stale = true;
@@ -243,7 +247,8 @@ static enum status make_fields(struct workbench *workbench, struct form_state *s
     struct form_field *fields = arena_alloc_array(&state->arena, most + 1, sizeof *fields);
     state->form.input = arena_alloc_array(&state->arena, most + 1, sizeof *state->form.input);
     state->form.was = arena_alloc_array(&state->arena, most + 1, sizeof *state->form.was);
-    if (!fields || !state->form.input || !state->form.was)
+    state->form.note = arena_alloc_array(&state->arena, most + 1, sizeof *state->form.note);
+    if (!fields || !state->form.input || !state->form.was || !state->form.note)
         return err_no_memory(err, "a form of %zu fields", most);
     state->form.fields = fields;
     state->form.empty = state->fork_step >= 0 ? "(as it was)" : "(default)";
@@ -255,6 +260,8 @@ static enum status make_fields(struct workbench *workbench, struct form_state *s
                       (struct form_field){row->key, row->key, row->fallback, row->help,
                                           *row->choices ? row->choices : NULL});
     }
+    const struct config_row *steps = row_of(state, "train.total_steps");
+    form_length_init(&state->length, &state->form, fields, steps ? steps->value : NULL);
     return STATUS_OK;
 }
 
@@ -426,19 +433,13 @@ static void draw_head(struct grid *grid, const struct form_state *state)
     pen_print(&below, fits ? STYLE_TEXT : STYLE_WARN, fits ? 0 : ATTR_BOLD, "%s", cost);
 }
 
-/* Draws the planned learning rate and below it a summary of the run, or the problem with its settings. */
-static void draw_preview(struct grid *grid, struct rect area, const struct form_state *state)
+static void draw_rate(struct grid *grid, struct rect plot, const struct form_preview *preview)
 {
-    const struct form_preview *preview = &state->preview;
-    bool warned = preview->warning[0] && !preview->problem[0];
-    int rows = warned ? wrap_rows(preview->warning, area.w) + 1 : 0, most = area.h - 4 - rows;
-    struct rect plot = {area.x, area.y, area.w, most < CHART_H_MAX ? most : CHART_H_MAX}, text = area;
     char title[64];
     double highest = 0;
-    if (plot.h < CHART_MIN_H) return;
     for (size_t i = 0; i < preview->count; i++) highest = fmax(highest, preview->lr[i].max);
     snprintf(title, sizeof title, "%s peak %s, end",
-             area.w < PREVIEW_W_NAMED ? "lr" : "learning rate:", AXIS_TEXT(highest));
+             plot.w < PREVIEW_W_NAMED ? "lr" : "learning rate:", AXIS_TEXT(highest));
     struct chart chart = {.title = title,
                           .trace = {{.points = preview->lr, .count = preview->count, .style = STYLE_LR}},
                           .trace_count = 1,
@@ -446,13 +447,35 @@ static void draw_preview(struct grid *grid, struct rect area, const struct form_
                           .zero = true,
                           .cursor = -1,
                           .best_step = -1};
-    rect_skip(&text, preview->problem[0] ? 1 : plot.h + 1);
-    wrap_draw(grid, text, preview->problem[0] ? STYLE_WARN : STYLE_DIM,
-              preview->problem[0] ? preview->problem : preview->facts);
-    if (!preview->problem[0]) chart_draw(grid, plot, &chart);
-    if (!warned) return;
+    chart_draw(grid, plot, &chart);
+}
+
+/* Draws the planned learning rate, or why it is not known yet, and below it a summary of the run and a
+ * warning; or the problem with its settings. */
+static void draw_preview(struct grid *grid, struct rect area, const struct form_state *state)
+{
+    static const char uncounted[] =
+        "The curve of the learning rate is known once the trainer has counted the data.";
+    const struct form_preview *preview = &state->preview;
+    bool warned = preview->warning[0], known = preview->count > 0;
+    int rows = warned ? wrap_rows(preview->warning, area.w) + 1 : 0, most = area.h - 4 - rows;
+    struct rect plot = {area.x, area.y, area.w, most < CHART_H_MAX ? most : CHART_H_MAX}, text = area;
+    if (preview->problem[0] || !known) rect_skip(&text, 1);
+    if (preview->problem[0]) {
+        wrap_draw(grid, text, STYLE_WARN, preview->problem);
+        return;
+    }
+    if (known && plot.h < CHART_MIN_H) return;
+    if (known) {
+        draw_rate(grid, plot, preview);
+        rect_skip(&text, plot.h + 1);
+    } else {
+        wrap_draw(grid, text, STYLE_TEXT, uncounted);
+        rect_skip(&text, wrap_rows(uncounted, area.w) + 1);
+    }
+    wrap_draw(grid, text, STYLE_DIM, preview->facts);
     rect_skip(&text, wrap_rows(preview->facts, area.w));
-    wrap_draw(grid, text, STYLE_WARN, preview->warning);
+    if (warned) wrap_draw(grid, text, STYLE_WARN, preview->warning);
 }
 
 static void form_view_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -545,7 +568,8 @@ static bool form_view_key(struct workbench *workbench, void *opaque, enum action
         return true; /* another view is on top */
     } else if (action == ACTION_START || (action == ACTION_ENTER && !field))
         start(workbench, state);
-    else if (clears || (form_key(&state->form, action, code) && field == form_at(&state->form))) {
+    else if (clears || (form_length_key(&state->length, &state->form, action, code) &&
+                        field == form_at(&state->form))) {
         state->touched = true;
         preview(workbench, state);
     }

@@ -29,10 +29,10 @@ struct form_preview {
     char facts[160];   /* one sentence: size, steps, tokens */
     char warning[200]; /* a setting that has no effect; "": none */
     int64_t parameters, frozen_parameters;
-    double total_tokens; /* to train on; NaN: not known before the data are read */
-    int64_t total_steps;
+    double total_tokens;                         /* to train on; NaN: not known before the data are read */
+    int64_t total_steps;                         /* 0: not known, as they follow from train.epochs */
     struct series_point lr[FORM_PREVIEW_POINTS]; /* the planned learning rate, count points in step order */
-    size_t count;
+    size_t count;                                /* 0: the steps are not known */
 };
 /* `settings`: count words "section.key=value"; fills all of `out`. */
 typedef void form_preview_function(const char *const *settings, size_t count, struct form_preview *out);
