@@ -133,13 +133,10 @@ static inline void amx_end(void)
 
 #endif
 
-/* product() with AMX: of lines of a and b in bf16, in a table for bf16. memory: AMX_PRODUCT_BYTES. */
+/* product() with AMX, of lines of a and b: in a table for bf16 both in bf16 (product_amx.c); in one for fp32
+ * in fp32, b also in bf16 (product_split.c). memory: AMX_PRODUCT_BYTES. */
 enum { AMX_PRODUCT_BYTES = (512 * 512 / 2 + 4 * 32 * 1024 / 2 + 512 * 512) * 4 };
 void amx_product(struct matrix out, struct lines a, struct lines b, int M, int N, int K, bool accumulate,
                  float factor, void *memory);
-
-/* The same in a table for fp32, where b may also be in bf16. */
-void split_product(struct matrix out, struct lines a, struct lines b, int M, int N, int K, bool accumulate,
-                   float factor, void *memory);
 
 #endif

@@ -235,11 +235,7 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
     p.b_form = b.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
 #ifdef __AMX_BF16__
     if (way == WAY_AMX) {
-#ifdef KERNELS_BF16
         amx_product(out, p.a, p.b, M, N, K, accumulate, factor, memory);
-#else
-        split_product(out, p.a, p.b, M, N, K, accumulate, factor, memory);
-#endif
         return;
     }
 #endif

@@ -217,8 +217,8 @@ static void multiply_block(const struct plan *p, int n0, int n1, int k)
     finish_rows(&w, ROWS);
 }
 
-void split_product(struct matrix out, struct lines a, struct lines b, int M, int N, int K, bool accumulate,
-                   float factor, void *memory)
+void amx_product(struct matrix out, struct lines a, struct lines b, int M, int N, int K, bool accumulate,
+                 float factor, void *memory)
 {
     struct plan p = {out, a, b, M, N, K, part_size(K, STEPS, SPLIT_STEPS), accumulate, factor, memory, {0}};
     int width = part_size(N, BLOCK / SPLIT_BLOCK * SPLIT_STEPS / p.steps * COLUMNS, COLUMNS);
