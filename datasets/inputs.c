@@ -374,8 +374,6 @@ static enum status say_twice(const struct inputs *inputs, size_t i, size_t j, st
                    there, also);
 }
 
-/* A text that is listed twice would be trained on twice as often and, as parts are cut from all texts
- * together, one copy would be trained on and another measured. */
 static enum status refuse_twice(const struct inputs *inputs, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -421,7 +419,7 @@ static enum status open_list(const char *value, struct gathering *g, struct inpu
     free(list);
     if (!status) status = refuse_both_kinds(&inputs, err);
     inputs.tokens = !status && token_file_named(inputs.paths[0]);
-    if (!status && !g->names_only) status = refuse_twice(&inputs, err);
+    if (!status && (inputs.tokens || inputs.source_count)) status = refuse_twice(&inputs, err);
     if (status)
         inputs_close(&inputs);
     else
@@ -434,6 +432,16 @@ enum status inputs_open(const char *value, const char *cache, const struct progr
 {
     struct gathering g = {.cache = cache, .progress = progress, .err = err};
     return open_list(value, &g, out);
+}
+
+bool inputs_repeat(const char *value, struct err *err)
+{
+    struct inputs inputs;
+    struct err why;
+    if (inputs_open(value, NULL, NULL, &inputs, &why)) return false;
+    bool repeat = refuse_twice(&inputs, err) == STATUS_USAGE;
+    inputs_close(&inputs);
+    return repeat;
 }
 
 enum status inputs_peek(const char *value, struct inputs *out)

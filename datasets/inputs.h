@@ -57,6 +57,11 @@ enum status inputs_refuse_weights(const struct inputs *inputs, const char *key, 
  * mistakes named above. */
 enum status inputs_open(const char *value, const char *cache, const struct progress *progress,
                         struct inputs *out, struct err *err);
+/* Whether a file is listed twice, with the sentence. Such texts would be trained on twice as often and, as
+ * the parts to train on and to measure are cut from all texts together, one copy could be in each. A list
+ * with another mistake does not count. inputs_open refuses repeated token files and sources, but no texts:
+ * runs have begun with such a list, and go on. */
+bool inputs_repeat(const char *value, struct err *err);
 /* The same from names alone: recipes stay names, and it opens no file and no folder inside a folder. So it is
  * quick for whatever is typed into a form. */
 enum status inputs_peek(const char *value, struct inputs *out);

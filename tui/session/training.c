@@ -78,6 +78,8 @@ static enum status open_corpus(struct training_session *s, struct err *err)
 {
     const char *moved;
     struct config defaults;
+    if (!s->id[0] && !s->options->fork && inputs_repeat(s->config.data.train, err))
+        return err_prefix(err, "data.train");
     enum status status =
         configured_corpus_open(&s->config, s->home, s->watcher->progress, &s->corpus, &moved, err);
     s->watcher->prepared(s->watcher->context);

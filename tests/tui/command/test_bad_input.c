@@ -32,6 +32,8 @@ STAGE_CASE(a_missing_corpus_names_the_path_and_the_recipes, struct stage *s)
     expect_refused(
         s, 1, "--data.train=/nowhere/text.txt # mine",
         "data.train (a comment after a value begins with ;): /nowhere/text.txt # mine: no such file");
+    expect_refused(s, 2, "--data.train=README.md,./README.md",
+                   "/./README.md: is listed twice in the data files, also as /");
     expect_refused(s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
 }
 
