@@ -72,6 +72,7 @@ ISA_baseline :=
 ISA_v3 := -march=x86-64-v3
 ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512 -DCPU_TABLE_BF16_NATIVE=cpu_table_v4dot_bf16
 ISA_v4dot := $(ISA_v4) -mavx512bf16
+# AMX is used where functions of amx.h say so and nowhere else, so these tables run on processors without it, too.
 AMX_v4 := -mamx-tile -mamx-bf16
 AMX_v4dot_bf16 := $(AMX_v4)
 TABLES := $(ISAS) $(ISAS:%=%_bf16) $(if $(filter v4,$(ISAS)),v4dot_bf16)
