@@ -158,6 +158,7 @@ static enum status next_part(struct record_file *file, enum part *kind, const un
 /* The parts together are no larger than the file. */
 static enum status join(struct record_file *file, const unsigned char *bytes, size_t size, struct err *err)
 {
+    if (size == 0) return STATUS_OK;
     if (!list_reserve(&file->joined, file->joined_size, size, &file->joined_capacity, 1))
         return err_no_memory(err, "reading %s", file->path);
     memcpy(file->joined + file->joined_size, bytes, size);
