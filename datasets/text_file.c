@@ -186,3 +186,13 @@ enum status text_file_read(struct text_file *f, char *buf, size_t size, size_t *
     }
     return status;
 }
+
+size_t text_file_head(const char *path, char *head, size_t size)
+{
+    struct text_file *file;
+    size_t n = 0;
+    if (text_file_open(path, &file, NULL)) return 0;
+    text_file_read(file, head, size, &n, NULL);
+    text_file_close(file);
+    return n;
+}

@@ -36,6 +36,10 @@ void text_file_close(struct text_file *file); /* NULL is harmless */
  * STATUS_CORRUPT names the file for data that are damaged, cut off or in another format. */
 enum status text_file_read(struct text_file *file, char *buf, size_t size, size_t *n, struct err *err);
 
+/* The first bytes of a file's text, at most `size`; 0: it has none, or cannot be read, which fails later with
+ * an error. */
+size_t text_file_head(const char *path, char *head, size_t size);
+
 /* Bytes of the file, compressed where it is, that have been read so far. */
 uint64_t text_file_position(const struct text_file *file);
 

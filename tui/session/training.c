@@ -77,15 +77,13 @@ static enum status name_missing_data(const struct training_session *s, const cha
 static enum status open_corpus(struct training_session *s, struct err *err)
 {
     const char *moved;
-    struct config defaults;
-    if (!s->id[0] && !s->options->fork && inputs_repeat(s->config.data.train, err))
+    struct config *c = &s->config, defaults;
+    if (!s->id[0] && !s->options->fork && inputs_repeat(c->data.train, err))
         return err_prefix(err, "data.train");
-    enum status status =
-        configured_corpus_open(&s->config, s->home, s->watcher->progress, &s->corpus, &moved, err);
+    enum status status = configured_corpus_open(c, s->home, s->watcher->progress, &s->corpus, &moved, err);
     s->watcher->prepared(s->watcher->context);
     config_init(&defaults); /* a tokenizer that is set has been chosen */
-    if (!status && s->weights && s->corpus.learned &&
-        strcmp(s->config.data.tokenizer, defaults.data.tokenizer) == 0)
+    if (!status && s->weights && s->corpus.learned && strcmp(c->data.tokenizer, defaults.data.tokenizer) == 0)
         return err_set(err, STATUS_USAGE,
                        "model.from = %.200s: has no tokenizer.json, and the model knows no other tokens than "
                        "those of its own tokenizer (copy the file there, or name it: data.tokenizer)",
