@@ -120,8 +120,8 @@ struct meanwhile {
     struct packing strip; /* of whole blocks; blocks = 0: nothing is packed */
     ptrdiff_t ahead;      /* bytes to what is packed two blocks later */
     __m512i vectors[SPLIT_PARTS][4];
-    struct matrix out; /* of a tile whose sums are complete, of which `done` rows are written */
-    const float *sums;
+    float *sums;       /* of the tile that is multiplied */
+    struct matrix out; /* of the tile before, whose sums are there and of which `done` rows are written */
     int rows, columns, done, rows_each;
     bool add;
     float factor;
@@ -162,17 +162,17 @@ INLINE void work(struct meanwhile *w, const int i, const bool along)
 
 /* sums (ROWS, COLUMNS) = the product of a strip and a panel. Meanwhile all rows of the tile before are
  * written, which was in sums, too. */
-static void multiply(struct meanwhile *w, float *sums, const char *a, const char *b, int blocks, bool along)
+static void multiply(struct meanwhile *w, const char *a, const char *b, int blocks, bool along)
 {
-    amx_load(sums, COLUMNS, true);
+    amx_load(w->sums, COLUMNS, true);
     if (along)
         for (int i = 0; i < blocks; i++, a += SPLIT_BLOCK, b += SPLIT_BLOCK) SPLIT_STEP(a, b, WORK_ALONG);
     else
         for (int i = 0; i < blocks; i++, a += SPLIT_BLOCK, b += SPLIT_BLOCK) SPLIT_STEP(a, b, WORK_ACROSS);
-    amx_store(sums, COLUMNS);
+    amx_store(w->sums, COLUMNS);
 }
 
-/* What multiplying by few panels has left of the packing. */
+/* Packs the rest of the strip: too few panels leave no time for all of it. */
 static void pack_rest(struct meanwhile *w, bool along)
 {
     while (w->strip.block < w->strip.blocks)
@@ -194,6 +194,7 @@ static void multiply_block(const struct plan *p, int n0, int n1, int k)
     const bool along = p->a.step == p->a.element_bytes;
     struct meanwhile w = {.ahead = 2 * SPLIT_STEPS * p->a.step,
                           .rows_each = (ROWS + 2 * blocks - 1) / (2 * blocks),
+                          .sums = sums,
                           .factor = p->factor};
     char *panel = p->block;
     for (int n = n0; n < n1; n += COLUMNS, panel += blocks * SPLIT_BLOCK)
@@ -208,8 +209,8 @@ static void multiply_block(const struct plan *p, int n0, int n1, int k)
             p->strips[!at], element_at(&p->a, m + ROWS, k), p->a.line, p->a.step, 0, 0, next ? blocks : 0};
         panel = p->block;
         for (int n = n0; n < n1; n += COLUMNS, panel += blocks * SPLIT_BLOCK) {
-            multiply(&w, sums, p->strips[at], panel, blocks, along);
-            w.out = matrix_part(p->out, m, n), w.sums = sums, w.done = 0;
+            multiply(&w, p->strips[at], panel, blocks, along);
+            w.out = matrix_part(p->out, m, n), w.done = 0;
             w.rows = least(p->M - m, ROWS), w.columns = least(n1 - n, COLUMNS);
             w.add = p->accumulate || k > 0;
         }

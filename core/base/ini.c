@@ -61,8 +61,8 @@ static bool is_cut(const char *text, size_t n)
 
 enum quotes { QUOTES_PART_OF_VALUE, QUOTES_AROUND_VALUE, QUOTES_WITH_BAD_ESCAPE };
 
-/* What the quotes of a value mean, by the rule of ini.h; the closing one is in *close unless they are part of
- * the value. */
+/* Finds out by the rule of ini.h what the quotes of a value mean. *close: the closing quote; NULL if there is
+ * none. */
 static enum quotes find_quotes(const char *value, const char **close)
 {
     *close = find_closing_quote(value);

@@ -7,8 +7,7 @@
  * \xHH the byte with this hexadecimal number, which is neither 0 nor a newline. Quotes have always been
  * allowed as a part of values, as in `"my program" --mail`, so they have this meaning only if both hold:
  *
- *   - the value begins with ", and the next " that no \ precedes is the last thing on the line before a
- * comment;
+ *   - the value begins with ", and the next " without a \ before it ends the line, or a comment follows;
  *   - the text between them begins or ends with a blank, begins with ; or \", contains a blank and ;, or
  *     contains \xHH.
  *

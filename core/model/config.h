@@ -76,7 +76,8 @@ enum { CONFIG_NOTE_SIZE = 120 };
 void config_vocabulary_note(const struct config *config, char *buf, size_t size);
 
 enum { CONFIG_WARNINGS_MAX = 12, CONFIG_WARNING_SIZE = 200 };
-/* Settings of a finished configuration that have no effect, one sentence each; returns how many. */
+/* Settings of a finished configuration that have no effect or make a result mean less, one sentence each;
+ * returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
 
 /* The complete effective configuration as INI text, which the caller frees; config_read_effective reads back

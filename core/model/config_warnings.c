@@ -1,4 +1,4 @@
-/* Settings without effect, see config.h. */
+/* Settings without effect and doubtful ones: see config.h. */
 #include <stdio.h>
 #include <string.h>
 

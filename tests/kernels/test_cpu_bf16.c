@@ -13,7 +13,7 @@ enum { SHAPES = 24, SMALL = 0 };
 static void compare(const struct op_case *op, struct op_shape s, const struct sides *f)
 {
     struct op_outcome want, got, again;
-    isa_apply(f->fp32.stream, "baseline"); /* what is compared with takes no other way than FMA */
+    isa_apply(f->fp32.stream, "baseline"); /* the reference is computed with FMA */
     s.precision = PRECISION_BF16;
     op->run(&f->fp32, s, &want);
     op->run(&f->bf16, s, &got);
