@@ -13,7 +13,8 @@ The environment comes from the Makefile: SOURCES (files that may be changed), FL
 that compiles CUDA sources for the simulator), BUILD (folder), BUILDER (a make command). The user may set N bugs drawn with
 SEED; BUGS (numbers of those to try, the others are only planted); ONLY (words of which a test's name has one), SLOWEST
 (seconds that a test may take without a bug); JOBS tests at a time; up to BUDGET seconds of tests a bug, of which each may
-take ten times as long as usual and PATIENCE seconds; and no bug is begun after MINUTES.
+take ten times as long as usual and PATIENCE seconds; and no bug is begun after MINUTES. With BUDGET=0 none is tried: those
+are named that no test would notice, because none reaches them or the bug makes no difference in any.
 """
 
 import collections
@@ -272,11 +273,11 @@ def nearness(name, place):
 
 def hunt(number, place, tests, deadline):
     """(result, text): found, survived or untried, and by which test or before which."""
-    if time.monotonic() > deadline:
-        return "untried", ""
     reached = [test for test in tests if test[2][number]]
     noticing = sorted((test for test in reached if test[2][number] & 2),
                       key=lambda test: test[1] * nearness(test[0], place))
+    if time.monotonic() > deadline or (noticing and not BUDGET):
+        return "untried", ""
     left, shown = BUDGET, []
     for name, usual, _ in noticing:
         if left < 0:
@@ -312,7 +313,7 @@ def table(results):
             tried = found + survived
             lines.append(f"| {name} | {tried} | {found} | {survived} | {100 * found // max(tried, 1)} |")
     untried = sum(result == "untried" for _, result, _ in results)
-    lines += [f"{untried} were not tried for want of time"] if untried else []
+    lines += [f"{untried} were not tried" + (" for want of time" if BUDGET else "")] if untried else []
     return "\n".join(lines)
 
 
@@ -350,8 +351,9 @@ def main():
         hunts = pool.map(lambda each: (*each, *hunt(*each, tests, deadline)), numbered)
         for number, place, result, text in hunts:
             results.append((place, result, text))
-            log(f"{result:8} {number:3} {place.path}:{place.line}: {place.kind}: {place.before}  ->  {place.after}"
-                f"\n             {text}")
+            if result != "untried":
+                log(f"{result:8} {number:3} {place.path}:{place.line}: {place.kind}: {place.before}  ->  {place.after}"
+                    f"\n             {text}")
     log(table(results))
 
 

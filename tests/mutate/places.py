@@ -22,7 +22,7 @@ FUNCTIONS = ("FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXDestruct
 BODIES = {"CompoundStmt": slice(None), "IfStmt": slice(1, None), "ForStmt": slice(4, None), "DoStmt": slice(0, 1),
           "WhileStmt": slice(-1, None), "SwitchStmt": slice(-1, None), "CaseStmt": slice(-1, None),
           "LabelStmt": slice(None), "DefaultStmt": slice(None)}
-IMPURE = {"CallExpr", "CompoundAssignOperator", "StmtExpr", "AtomicExpr"}
+IMPURE = {"CallExpr", "CompoundAssignOperator", "StmtExpr", "AtomicExpr", "VAArgExpr"}
 # Without these calls only a sanitizer sees a difference: what is freed, closed and unlocked.
 UNSEEN = re.compile(r"free|release|close|destroy|decref|lock|assert|^va_|abort|fetch|^pthread_.*_init$")
 SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|\w+_dot$|slice_common$|.*(alloc|fetch)")  # two sizes multiply

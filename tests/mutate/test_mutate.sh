@@ -13,6 +13,7 @@ cp "$here/../run.sh" tests/
 # One line a pattern. `unnoticed` is the bound that the test does not try, `unreached` is never called, and where `equal` is
 # changed nothing differs; nor would anything if `least` and `most` compared otherwise. Without its bound `endless` does not end.
 cat >src/small.c <<'C'
+#include <stdarg.h>
 #include <string.h>
 
 struct config { struct config_train { int steps; } train; };
@@ -54,6 +55,14 @@ int most(int a, int b)
     if (a > b) b = a;
     return b;
 }
+int taken(int n, ...)
+{
+    va_list list;
+    va_start(list, n);
+    int first = between(n, va_arg(list, int)), second = va_arg(list, int);
+    va_end(list);
+    return first + second;
+}
 C
 # CUDA's sources are C++ here. A template is one text, whatever it becomes, and the compiler chooses what is constexpr.
 cat >src/picked.cuh <<'C'
@@ -72,7 +81,7 @@ C
 cat >tests/small/test_small.c <<'C'
 #include <stdio.h>
 struct config { int steps; };
-int less(int, int), unnoticed(int), before(int), checked(int), both(int, int), order(int, int), synced(void), equal(int), endless(int), most(int, int);
+int less(int, int), unnoticed(int), before(int), checked(int), both(int, int), order(int, int), synced(void), equal(int), endless(int), most(int, int), taken(int, ...);
 int steps(struct config *);
 void put(char *, const char *);
 int pick(const int *, int, int);
@@ -84,7 +93,7 @@ int main(void)
     put(text, "x");
     int ok = !less(2, 2) && unnoticed(101) && before(1) == 2 && checked(7) == 1 && checked(6) == 2 && !both(1, 0) && order(4, 2) == 20 &&
              steps(&config) == 11 && synced() && text[0] == 'x' && equal(2) == 0 && endless(3) == 0 &&
-             most(3, 2) == 3 && pick(row, 1, 4) == 20 && pick(row, 2, 4) == 0;
+             most(3, 2) == 3 && taken(2, 4, 7) == 12 && pick(row, 1, 4) == 20 && pick(row, 2, 4) == 0;
     puts(ok ? "[       OK ] small" : "[  FAILED  ] small: 1 test(s)");
     return !ok;
 }
@@ -97,8 +106,9 @@ build/tests/small/test_small: tests/small/test_small.c src/small.c src/kernel.cu
 	gcc $(CPPFLAGS) -I. -o $@ tests/small/test_small.c src/small.c build/kernel.o
 M
 git init -q && git add . || exit 1
-FLAGS='-std=c17 -D_GNU_SOURCE -I.' CUDA_FLAGS='-x c++ -std=c++20 -I.' SOURCES='src/small.c src/kernel.cu src/picked.cuh' BUILD=build \
-    BUILDER=make TREE=build-mutate N=100 JOBS=1 PATIENCE=10 python3 "$here/mutate.py" src >out 2>&1
+export FLAGS='-std=c17 -D_GNU_SOURCE -I.' CUDA_FLAGS='-x c++ -std=c++20 -I.' SOURCES='src/small.c src/kernel.cu src/picked.cuh' BUILD=build \
+    BUILDER=make TREE=build-mutate N=100 JOBS=1 PATIENCE=10
+python3 "$here/mutate.py" src >out 2>&1
 status=$?
 if grep -q 'needs a process namespace' out; then
     echo "[  SKIPPED ] mutate (no process namespace here)"
@@ -109,29 +119,35 @@ expect() { # $1: a pattern of a line of the output
     grep -Eq "$1" out || { echo "no line: $1" && bad=1; }
 }
 [ $status = 0 ] || bad=1
-expect '^found .*:8: comparison: a < b  ->  a <= b'
-expect '^survived .*:9: comparison: a > 100  ->  a >= 100'
+expect '^found .*:9: comparison: a < b  ->  a <= b'
+expect '^survived .*:10: comparison: a > 100  ->  a >= 100'
 expect '^ +1 tests reach it, it makes a difference in 0'
-expect '^found .*:10: bound: n \+ 1  ->  n$'
-expect '^found .*:13: (dropped check: if \(n \* n == 49\)  ->  no check|comparison: n \* n == 49  ->  n \* n != 49)'
-expect '^found .*:16: dropped check: a && b  ->  a$'
-expect '^found .*:17: swapped order: between\(a, b\)  ->  between\(b, a\)'
-expect '^found .*:18: ignored key: config->train.steps  ->  MUTANT_CONFIG->train.steps'
-expect '^found .*:19: (missing sync: data_sync\(3\)  ->  0|comparison)'
-expect '^found .*:20: dropped call: strcpy'
-expect '^survived .*:21: comparison: a <= 3'
-expect '^survived .*:22: swapped order: a \* 0 - a \* 0'
+expect '^found .*:11: bound: n \+ 1  ->  n$'
+expect '^found .*:14: (dropped check: if \(n \* n == 49\)  ->  no check|comparison: n \* n == 49  ->  n \* n != 49)'
+expect '^found .*:17: dropped check: a && b  ->  a$'
+expect '^found .*:18: swapped order: between\(a, b\)  ->  between\(b, a\)'
+expect '^found .*:19: ignored key: config->train.steps  ->  MUTANT_CONFIG->train.steps'
+expect '^found .*:20: (missing sync: data_sync\(3\)  ->  0|comparison)'
+expect '^found .*:21: dropped call: strcpy'
+expect '^survived .*:22: comparison: a <= 3'
+expect '^survived .*:23: swapped order: a \* 0 - a \* 0'
 expect '^ +0 tests reach it'
-if grep -Eq ':3[0-5]:|:3[6-9]: comparison' out; then bad=1; fi
-expect '^found .*:39: dropped check: if \(a > b\)'
+if grep -Eq ':3[1-6]:|:(3[7-9]|40): comparison' out; then bad=1; fi
+expect '^found .*:40: dropped check: if \(a > b\)'
 expect '^\| src \| [0-9]+ \| [0-9]+ \| 3 \| [0-9]+ \|'
-expect '^found .*:26: dropped check: if \(!--n\)  ->  no check'
+expect '^found .*:27: dropped check: if \(!--n\)  ->  no check'
 expect 'did not end'
 expect '^found .*kernel.cu:3: lost operand: picked<true>\(row, i, n\) \* n  ->  picked<true>\(row, i, n\)$'
 expect '^found .*picked.cuh:4: (comparison: i >= n  ->  i > n|dropped check: if \(i >= n\))'
 expect '^survived .*picked.cuh:5: lost operand: i % n  ->  i$'
 grep -Eq 'picked.cuh:3:' out && bad=1
 grep -q MUTANT src/small.c && bad=1
+
+# Without a budget those are named that no test could notice, and the others are not tried.
+BUDGET=0 python3 "$here/mutate.py" src >out 2>&1 || bad=1
+expect '^survived .*:10: comparison: a > 100  ->  a >= 100'
+expect '^[0-9]+ were not tried$'
+grep -q '^found' out && bad=1
 if [ $bad = 0 ]; then
     echo "[       OK ] mutate"
 else
