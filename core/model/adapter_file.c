@@ -130,6 +130,12 @@ bool adapter_file_exists(const char *folder)
     return file_exists(path);
 }
 
+enum status adapter_file_require(const char *folder, struct err *err)
+{
+    if (adapter_file_exists(folder)) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
+}
+
 /* The methods of init_lora_weights that also change the base's weights: the adapters belong to that model. */
 static bool changes_base(const char *method)
 {

@@ -21,6 +21,8 @@ enum status adapter_file_write(const struct model *model, const char *path, stru
 
 /* Whether the folder holds adapters: there is an adapter_config.json. */
 bool adapter_file_exists(const char *folder);
+/* STATUS_USAGE: it holds none. */
+enum status adapter_file_require(const char *folder, struct err *err);
 
 /* Reads what the adapters in FOLDER are: rank, scale and dropout from adapter_config.json, the matrices that
  * have one from the names in adapter_model.safetensors. base->folder: the base model as the file names it,

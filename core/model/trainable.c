@@ -216,9 +216,11 @@ enum status trainable_follow_adapters(struct config *config, struct err *err)
     unsigned targets;
     bool alone = adapter_file_exists(config->model.from);
     if (alone) strcpy(config->lora.from, config->model.from);
-    if (!*config->lora.from || !adapter_file_exists(config->lora.from)) return STATUS_OK;
     const char *folder = config->lora.from;
-    enum status status = adapter_file_read(folder, &a, &named, err);
+    if (!*folder || !file_exists(folder)) return STATUS_OK;
+    enum status status = adapter_file_require(folder, err);
+    if (status) return err_prefix(err, "lora.from");
+    status = adapter_file_read(folder, &a, &named, err);
     if (!status && alone) status = find_base(config, &named, err);
     snprintf(path, sizeof path, "%s/config.json", config->model.from);
     if (!status) status = hugging_face_read_config(path, &sizes, err);

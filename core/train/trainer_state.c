@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/model/adapter_file.h"
 #include "core/model/generation_config.h"
 #include "core/network/exchange.h"
 #include "datasets/examples.h"
@@ -70,9 +71,10 @@ enum status trainer_load_first_weights(struct trainer *t, struct err *err)
     if (!status && weights)
         status = c->lora.rank ? checkpoint_load_weights(weights, &t->network, err)
                               : checkpoint_load_first_weights(weights, &t->network, err);
-    if (!status && t->setup.weights && *c->lora.from)
-        status = checkpoint_load_weights(c->lora.from, &t->network, err);
-    return status;
+    if (status || !t->setup.weights || !*c->lora.from) return status;
+    status = adapter_file_require(c->lora.from, err); /* a whole model would take the place of the base */
+    if (status) return err_prefix(err, "lora.from");
+    return checkpoint_load_weights(c->lora.from, &t->network, err);
 }
 
 void trainer_begin_stopping(struct trainer *t)

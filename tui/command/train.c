@@ -11,6 +11,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "core/train/schedule.h"
 #include "datasets/inputs.h"
@@ -100,7 +101,10 @@ enum status train_read_config(const struct words *words, struct config *config, 
             "%.200s: there is no such file (this takes a configuration, not a run; `%s show` prints a run's)",
             file, TEXT_PROGRAM);
     enum status status = file ? config_read_file(config, file, err) : STATUS_OK;
-    return status ? status : apply_settings(words, config, err);
+    if (!status) status = apply_settings(words, config, err);
+    if (status || !*config->lora.from) return status;
+    status = adapter_file_require(config->lora.from, err); /* a new run needs them, a resumed one does not */
+    return status ? err_prefix(err, "lora.from") : STATUS_OK;
 }
 
 /* Sets up a report and, from it and the options, a session; the caller sets the configuration. */

@@ -85,9 +85,7 @@ enum status loaded_model_adapters(const char *list, const char *doing,
         status = file_format_path(name, sizeof name, err, "%.*s", (int)n, list);
         if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
         holds[*count] = choice.hold;
-        if (!status && !adapter_file_exists(folder))
-            status =
-                err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
+        if (!status) status = adapter_file_require(folder, err);
         if (status) checkpoint_hold_release(&holds[*count]);
         *count += !status;
     }

@@ -98,6 +98,50 @@ ADAPTER_CASE(training_goes_on_from_adapters_of_peft, struct stage *s)
                     "lora.rank = 7: the adapters of lora.from have");
 }
 
+/* Its weights would take the place of the frozen ones, and no file would say so. */
+ADAPTER_CASE(a_whole_model_is_no_beginning_for_adapters, struct stage *s)
+{
+    static const char *const commands[][3] = {
+        {"train", "--name=never"}, {"train", "--dry-run"}, {"estimate"}, {"lr-find", "--name=never"}};
+    static const char none[] =
+        "lora.from: " PEFT "llama: holds no adapters (there is no adapter_config.json)";
+    char *data = kept_format("--data.train=%s", adapter_tokens);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        adapter_refused(process_start(commands[i][0], "--model.from=" PEFT "llama",
+                                      "--lora.from=" PEFT "llama", "--lora.rank=3", data,
+                                      "--train.seq_len=20", commands[i][1], NULL),
+                        none);
+    /* the checkpoint of a run */
+    process_run(0, "train", s->config, "--name=whole", "--train.total_steps=1", "--progress=none", NULL);
+    adapter_refused(process_start("train", "--model.from=whole", "--lora.from=whole", "--lora.rank=3", data,
+                                  "--train.seq_len=20", NULL),
+                    "/checkpoints/step-1: holds no adapters");
+    /* a folder that is not there */
+    adapter_refused(process_start("estimate", "--model.from=" PEFT "llama", "--lora.from=./none",
+                                  "--lora.rank=3", data, "--train.seq_len=20", NULL),
+                    "lora.from: ./none: holds no adapters");
+}
+
+/* A checkpoint has all that the run's adapters are; adapters that have become a whole model are a mistake. */
+ADAPTER_CASE(a_run_resumes_without_the_adapters_that_it_began_with, struct stage *s)
+{
+    const char *folder = stage_path(s, "first");
+    char command[1600];
+    snprintf(command, sizeof command, "cp -r " PEFT "llama/adapter %s", folder);
+    assert_int_equal(system(command), 0);
+    process_expect(0, train_on(PEFT "llama", folder, "begun", NULL));
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    process_run(0, "resume", "begun", "--train.total_steps=8", "--progress=none", NULL);
+    process_run(0, "fork", "begun", "--train.total_steps=9", "--progress=none", NULL);
+    snprintf(command, sizeof command, "cp -r " PEFT "llama %s", folder);
+    assert_int_equal(system(command), 0);
+    adapter_refused(process_start("resume", "begun", "--train.total_steps=10", NULL),
+                    "first: holds no adapters");
+    adapter_refused(process_start("fork", "begun", "--train.total_steps=10", NULL),
+                    "first: holds no adapters");
+}
+
 /* peft names a base by the id of a hub; where it is here cannot be known, and whether it is it is said. */
 ADAPTER_CASE(a_base_of_a_hub_has_to_be_named_and_is_not_verified, struct stage *s)
 {
