@@ -1,7 +1,9 @@
 /* See trainable.h. */
 #include "core/model/trainable.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file.h"
@@ -192,6 +194,22 @@ static enum status follow_classifier(struct config *config, const char *folder, 
     return follow(config, "classifier.pooling", pooling_word(own.pooling), err);
 }
 
+/* Adapters in model.from are the value of lora.from, which may not name others. */
+static enum status name_adapters(struct config *config, struct err *err)
+{
+    char *name = config->lora.from, theirs[PATH_MAX], others[PATH_MAX];
+    const char *from = config->model.from;
+    bool same = !*name || (realpath(from, theirs) && realpath(name, others) && strcmp(theirs, others) == 0);
+    if (!same)
+        return err_set(
+            err, STATUS_USAGE,
+            "model.from = %.120s: holds adapters itself, so lora.from = %.120s cannot add others (set "
+            "model.from to the base of the adapters to train, or leave lora.from out)",
+            from, name);
+    strcpy(name, from);
+    return STATUS_OK;
+}
+
 static enum status find_base(struct config *config, const struct adapter_base *named, struct err *err)
 {
     char path[CONFIG_TEXT_MAX + 32];
@@ -215,10 +233,10 @@ enum status trainable_follow_adapters(struct config *config, struct err *err)
     struct model_config sizes;
     unsigned targets;
     bool alone = adapter_file_exists(config->model.from);
-    if (alone) strcpy(config->lora.from, config->model.from);
     const char *folder = config->lora.from;
-    if (!*folder || !file_exists(folder)) return STATUS_OK;
-    enum status status = adapter_file_require(folder, err);
+    enum status status = alone ? name_adapters(config, err) : STATUS_OK;
+    if (status || !*folder || !file_exists(folder)) return status;
+    status = adapter_file_require(folder, err);
     if (status) return err_prefix(err, "lora.from");
     status = adapter_file_read(folder, &a, &named, err);
     if (!status && alone) status = find_base(config, &named, err);

@@ -122,6 +122,16 @@ ADAPTER_CASE(a_whole_model_is_no_beginning_for_adapters, struct stage *s)
                     "lora.from: ./none: holds no adapters");
 }
 
+ADAPTER_CASE(adapters_in_model_from_are_not_dropped_or_replaced, struct stage *s)
+{
+    static const char *const folders[] = {PEFT "llama/adapter", PEFT "llama/../llama/adapter"};
+    (void)s;
+    adapter_refused(train_on(PEFT "llama/adapter", PEFT "llama_rslora/adapter", "never", NULL),
+                    "model.from = " PEFT "llama/adapter: holds adapters itself, so lora.from = " PEFT
+                    "llama_rslora/adapter cannot add others (set model.from to the base");
+    process_expect(0, train_on(folders[0], folders[1], "twice_the_same", NULL));
+}
+
 /* A checkpoint has all that the run's adapters are; adapters that have become a whole model are a mistake. */
 ADAPTER_CASE(a_run_resumes_without_the_adapters_that_it_began_with, struct stage *s)
 {
