@@ -238,6 +238,12 @@ enum status trainable_follow_adapters(struct config *config, struct err *err)
     if (status || !*folder || !file_exists(folder)) return status;
     status = adapter_file_require(folder, err);
     if (status) return err_prefix(err, "lora.from");
+    if (!*config->model.from)
+        return err_set(
+            err, STATUS_USAGE,
+            "lora.from = %.120s: model.from must name the base of these adapters (or leave lora.from out "
+            "and set model.from = %.120s, which finds the base)",
+            folder, folder);
     status = adapter_file_read(folder, &a, &named, err);
     if (!status && alone) status = find_base(config, &named, err);
     snprintf(path, sizeof path, "%s/config.json", config->model.from);

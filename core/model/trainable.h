@@ -19,9 +19,9 @@ enum status trainable_choose(struct model *model, const struct config *config, e
  * and lora.from their folder, sets the other keys of [lora], data.tokenizer and classifier.pooling as the
  * adapters have them. A lora.from that does not exist is left as it is: a resumed run takes its adapters from
  * a checkpoint.
- * STATUS_USAGE: lora.from exists but holds no adapters, both keys name different adapters, a key has another
- * value than they, the keys cannot say what they are, or there is no model in the folder that they name as
- * their base. */
+ * STATUS_USAGE: lora.from exists but holds no adapters, model.from is empty or names other adapters, a key
+ * has another value than they, the keys cannot say what they are, or there is no model in the folder that
+ * they name as their base. */
 enum status trainable_follow_adapters(struct config *config, struct err *err);
 
 #endif

@@ -122,6 +122,16 @@ ADAPTER_CASE(a_whole_model_is_no_beginning_for_adapters, struct stage *s)
                     "lora.from: ./none: holds no adapters");
 }
 
+ADAPTER_CASE(adapters_in_lora_from_need_their_base_in_model_from, struct stage *s)
+{
+    char *data = kept_format("--data.train=%s", adapter_tokens);
+    (void)s;
+    adapter_refused(process_start("train", "--lora.from=" PEFT "llama/adapter", data, NULL),
+                    "lora.from = " PEFT
+                    "llama/adapter: model.from must name the base of these adapters (or leave "
+                    "lora.from out and set model.from = " PEFT "llama/adapter, which finds the base)");
+}
+
 ADAPTER_CASE(adapters_in_model_from_are_not_dropped_or_replaced, struct stage *s)
 {
     static const char *const folders[] = {PEFT "llama/adapter", PEFT "llama/../llama/adapter"};
