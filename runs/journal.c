@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/confusion.h"
 #include "runs/message.h"
 #include "runs/run.h"
 #include "runs/table.h"
@@ -74,19 +75,23 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
         "s", run_id);
 }
 
-/* The factor that makes the lowest value of the run's eval.metric its best. */
-static enum status read_direction(struct store *store, const char *run_id, int64_t *factor, struct err *err)
+/* The name of the measure that the run's eval.metric stands for (a label in it may have signs that the name
+ * has not), and the factor that makes its lowest value the best. */
+static enum status read_metric(struct store *store, const char *run_id, char *name, size_t size,
+                               int64_t *factor, struct err *err)
 {
     sqlite3_stmt *metric;
     bool row;
+    *name = '\0';
     *factor = 1;
     enum status status =
         store_query(store, &metric, err,
                     "select value from params where run_id = ?1 and name = 'eval.metric'", "s", run_id);
     if (!status) status = store_step(store, metric, &row, err);
     if (status || !row) return status;
-    const char *name = (const char *)sqlite3_column_text(metric, 0);
-    if (name && !measure_falls(name)) *factor = -1;
+    const char *value = (const char *)sqlite3_column_text(metric, 0);
+    if (value) class_score_measure(value, name, size);
+    if (!measure_falls(name)) *factor = -1;
     sqlite3_reset(metric);
     return STATUS_OK;
 }
@@ -94,7 +99,8 @@ static enum status read_direction(struct store *store, const char *run_id, int64
 enum status journal_count_evals(struct store *store, const char *run_id, struct err *err)
 {
     int64_t factor;
-    enum status status = read_direction(store, run_id, &factor, err);
+    char name[1024]; /* CONFIG_TEXT_MAX: a value is shorter */
+    enum status status = read_metric(store, run_id, name, sizeof name, &factor, err);
     if (status) return status;
     char evals[TABLE_HISTORY_MAX], measures[TABLE_HISTORY_MAX], sql[2 * TABLE_HISTORY_MAX + 1400];
     /* any number is better than NaN; the first of two equal ones counts */
@@ -102,8 +108,7 @@ enum status journal_count_evals(struct store *store, const char *run_id, struct 
              "with counted_evals as (select t.* %s), counted_measures as (select t.* %s),"
              " lowest as (select val_loss, step from counted_evals where val_loss is not null or nan & 2"
              "  order by val_loss is null, val_loss, step limit 1),"
-             " metric as (select value as name from params where run_id = ?1 and name = 'eval.metric'"
-             "  and value not in ('', 'val_loss')),"
+             " metric as (select ?3 as name where ?3 not in ('', 'val_loss')),"
              " followed as (select t.step, t.value from counted_measures t join metric m on m.name = t.name"
              "  union all select t.step, t.val_perplexity from counted_evals t"
              "  join metric m on m.name = 'val_perplexity'),"
@@ -115,7 +120,7 @@ enum status journal_count_evals(struct store *store, const char *run_id, struct 
              " best_metric = ifnull((select name from metric), ''), best_value = (select value from best),"
              " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
              table_history(TABLE_EVALS, evals), table_history(TABLE_MEASURES, measures));
-    return store_do(store, err, sql, "si", run_id, factor);
+    return store_do(store, err, sql, "sis", run_id, factor, name);
 }
 
 enum status journal_row(struct journal *journal, struct err *err)

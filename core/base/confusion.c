@@ -2,7 +2,10 @@
 #include "core/base/confusion.h"
 
 #include <math.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
 
 static double share(int64_t part, int64_t of)
 {
@@ -58,4 +61,24 @@ struct class_scores confusion_macro(const struct confusion *c)
     }
     double n = present ? present : NAN;
     return (struct class_scores){sum.precision / n, sum.recall / n, sum.f1 / n, sum.support};
+}
+
+enum class_score class_score_read(const char *metric, const char **label)
+{
+    static const char *const scores[] = {
+        [SCORE_F1] = "f1.", [SCORE_PRECISION] = "precision.", [SCORE_RECALL] = "recall."};
+    for (int i = SCORE_F1; i <= SCORE_RECALL; i++) {
+        size_t n = strlen(scores[i]);
+        if (strncmp(metric, scores[i], n) != 0) continue;
+        if (label) *label = metric + n;
+        return (enum class_score)i;
+    }
+    return SCORE_NONE;
+}
+
+char *class_score_measure(const char *metric, char *buf, size_t size)
+{
+    if (class_score_read(metric, NULL)) return text_plain_name(metric, strlen(metric), buf, size);
+    snprintf(buf, size, "%s", metric);
+    return buf;
 }

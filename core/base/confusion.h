@@ -3,6 +3,7 @@
 #ifndef ANNEAL_CORE_BASE_CONFUSION_H
 #define ANNEAL_CORE_BASE_CONFUSION_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* `counts` (classes, classes): row: the true class, column: the one predicted. */
@@ -27,5 +28,15 @@ double confusion_accuracy(const struct confusion *confusion);
 /* The means over all classes with the same weight, whose sum of support is not 0 (as scikit-learn's "macro"):
  * a class without texts counts only if some text was given its label. */
 struct class_scores confusion_macro(const struct confusion *confusion);
+
+enum class_score { SCORE_NONE, SCORE_F1, SCORE_PRECISION, SCORE_RECALL };
+
+/* Which score of one class eval.metric names, as recall.spam does, and in *label (may be NULL) where the
+ * label begins in it. SCORE_NONE: it names another measure. */
+enum class_score class_score_read(const char *metric, const char **label);
+
+/* Writes the name of the measure that eval.metric means, cut to `size`: the same text, but a label in it has
+ * its plain name (text_plain_name). Returns buf. */
+char *class_score_measure(const char *metric, char *buf, size_t size);
 
 #endif

@@ -43,7 +43,7 @@ enum { MEASURES_MAX = 96 };
 struct measures {
     int count;
     struct measure {
-        const char *name; /* letters, digits, _, - and dots; lives as long as the trainer */
+        const char *name; /* letters, digits, _, - and dots (text_plain_name); lives as long as the trainer */
         double value;
     } of[MEASURES_MAX];
     struct confusion confusion; /* of a classifier; borrowed for the call; else of 0 classes */

@@ -35,8 +35,9 @@ struct classification {
     float *weights; /* (classes), owned */
     int pad_token;  /* of the classifier; -1: none */
     int followed;   /* the class whose score eval.metric names; -1: it names another measure */
-    enum class_score { F1, PRECISION, RECALL } score;
-    struct rows rows[2]; /* by part */
+    enum class_score score;
+    char metric[CONFIG_TEXT_MAX]; /* the measure of that score */
+    struct rows rows[2];          /* by part */
 
     /* an evaluation */
     struct classifier classifier;
@@ -101,28 +102,40 @@ static enum status settle_classes(struct classification *m, struct config *c, st
     return status;
 }
 
+/* The class that eval.metric means by `label`: the one of that name, else the only one whose plain name that
+ * is. */
+static enum status find_followed(const struct classification *m, const char *label, int *out, struct err *err)
+{
+    const char *metric = m->base.config->eval.metric;
+    char name[CONFIG_TEXT_MAX], known[160] = "";
+    int plain = -1, exact = find_name(m, label);
+    for (int k = 0; exact < 0 && k < m->classes; k++) {
+        text_add(known, sizeof known, ", ", "%s", CLEAN_LINE(m->names[k]));
+        text_plain_name(m->names[k], strlen(m->names[k]), name, sizeof name);
+        if (strcmp(label, name) != 0) continue;
+        if (plain >= 0)
+            return err_set(
+                err, STATUS_USAGE,
+                "eval.metric = %.100s: \"%.60s\" may be the label \"%.60s\" or \"%.60s\" (write the "
+                "label as it is in the data)",
+                metric, label, CLEAN_LINE(m->names[plain]), CLEAN_LINE(m->names[k]));
+        plain = k;
+    }
+    *out = exact >= 0 ? exact : plain;
+    if (*out >= 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "eval.metric = %.100s: there is no label \"%.60s\", only %s", metric,
+                   label, known);
+}
+
 /* eval.metric may name a score of one class, such as recall.spam: those of all classes would be too many
  * measures, and the store has them in a table of their own. */
 static enum status settle_metric(struct classification *m, struct err *err)
 {
-    static const char *const scores[] = {[F1] = "f1.", [PRECISION] = "precision.", [RECALL] = "recall."};
-    const char *metric = m->base.config->eval.metric;
-    char name[CONFIG_TEXT_MAX], known[160] = "";
-    size_t prefix = 0;
+    const char *metric = m->base.config->eval.metric, *label;
     m->followed = -1;
-    for (int i = F1; i <= RECALL && !prefix; i++)
-        if (strncmp(metric, scores[i], strlen(scores[i])) == 0) {
-            prefix = strlen(scores[i]);
-            m->score = (enum class_score)i;
-        }
-    for (int k = 0; prefix && k < m->classes; k++) {
-        text_plain_name(m->names[k], strlen(m->names[k]), name, sizeof name);
-        if (m->followed < 0 && strcmp(metric + prefix, name) == 0) m->followed = k;
-        text_add(known, sizeof known, ", ", "%s", name);
-    }
-    if (!prefix || m->followed >= 0) return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "eval.metric = %.100s: there is no label \"%.60s\", only %s", metric,
-                   metric + prefix, known);
+    m->score = class_score_read(metric, &label);
+    class_score_measure(metric, m->metric, sizeof m->metric);
+    return m->score ? find_followed(m, label, &m->followed, err) : STATUS_OK;
 }
 
 /* A token that no text has, or that ends one: of the model that training starts from, or a byte that is never
@@ -394,9 +407,9 @@ static struct measures cl_measure(const struct task_data *data)
                                   {"macro_f1", macro.f1},
                                   {"macro_precision", macro.precision},
                                   {"macro_recall", macro.recall},
-                                  {m->base.config->eval.metric, m->score == F1          ? of.f1
-                                                                : m->score == PRECISION ? of.precision
-                                                                                        : of.recall}},
+                                  {m->metric, m->score == SCORE_F1          ? of.f1
+                                              : m->score == SCORE_PRECISION ? of.precision
+                                                                            : of.recall}},
                            .confusion = confusion};
     if (isfinite(m->loss)) return out;
     out.confusion.classes = 0; /* logits without meaning give no answer */

@@ -124,6 +124,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->state.lr_factor = t->state.lr_cut = 1;
     t->evaluated_step = t->saved_step = t->trouble = -1;
     t->evaluated_loss = NAN;
+    class_score_measure(c->eval.metric, t->metric, sizeof t->metric);
     trainer_begin_stopping(t);
 
     setup->backend->device_describe(setup->device, &t->device);

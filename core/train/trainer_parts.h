@@ -78,7 +78,8 @@ struct trainer {
     bool samples;                    /* the corpus has a tokenizer, and the generator is open */
     struct token_list sample_prompt; /* of instruction tuning: sample.prompt as a question; owned */
     char *sample_bytes, *sample_text;
-    int64_t evaluated_step; /* of the last evaluation; -1: none */
+    char metric[CONFIG_TEXT_MAX]; /* eval.metric as the name of a measure: a label may have other signs */
+    int64_t evaluated_step;       /* of the last evaluation; -1: none */
     double evaluated_loss;
     char average_names[MEASURES_MAX][64]; /* of the measures of averaged weights */
 
@@ -170,7 +171,7 @@ static inline const struct format_traits *trainer_format(const struct trainer *t
 /* The measure that early stopping and the best checkpoint follow. */
 static inline const char *trainer_metric(const struct trainer *t)
 {
-    return *t->setup.config->eval.metric ? t->setup.config->eval.metric : "val_loss";
+    return *t->metric ? t->metric : "val_loss";
 }
 /* STATUS_USAGE: the task does not measure it. */
 enum status trainer_check_metric(struct trainer *trainer, struct err *err);

@@ -275,7 +275,7 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     if (!judges) return false;
     struct stopping_record judged =
         early_stopping_judge(&t->state.stopping, t->state.step, judgement.by, extra);
-    judged.metric = t->setup.config->eval.metric;
+    judged.metric = t->metric;
     o->stopping(o->context, &judged);
     health_judge_evaluation(&t->health, record.step, record.val_loss);
     report_health(t, t->state.step, t->health.not_finite_evaluation, false);

@@ -164,6 +164,10 @@ TEST_CASE(the_gradient_agrees_with_central_differences)
 
 /* ---- the keys ---- */
 
+/* The two labels, the rare one last; in the classifier they are in the order of their bytes. */
+static const char *const ham_and_spam[2] = {"ham", "spam"};
+static const char *const *trial_labels = ham_and_spam;
+
 /* 60 texts of two classes, one of them rare, in columns of other names. */
 static char *write_texts(const char *name)
 {
@@ -172,7 +176,7 @@ static char *write_texts(const char *name)
     for (int i = 0; i < 60; i++)
         used += (size_t)snprintf(
             text + used, sizeof text - used, "%s number %d%s,%s\n", i % 4 ? "plain" : "odd", i,
-            i == 7 ? " which is much longer than the others are" : "", i % 4 ? "ham" : "spam");
+            i == 7 ? " which is much longer than the others are" : "", trial_labels[i % 4 == 0]);
     rig_write(path, text, used);
     return path;
 }
@@ -280,6 +284,39 @@ TEST_CASE(a_metric_may_be_the_score_of_one_class)
         double expected = i == 0 ? of.f1 : i == 1 ? of.precision : of.recall;
         assert_true(value_of(&t, words[i] + strlen("eval.metric=")) == expected);
         assert_true(story->stoppings[story->stopping_count - 1].val_loss == expected);
+        close_trial(&t);
+    }
+}
+
+/* As it is written, or by its plain name if no other label has that; the measure has a plain name always. */
+TEST_CASE(the_label_of_a_metric_is_found_by_its_own_name_first)
+{
+    static const struct {
+        const char *labels[2], *word, *measure;
+        int class; /* -1: refused */
+        const char *says;
+    } cases[] = {
+        {{"a b", "a_b"}, "eval.metric=recall.a_b", "recall.a_b", 1, ""},
+        {{"a b", "a_b"}, "eval.metric=recall.a b", "recall.a_b", 0, ""},
+        {{"a+b", "c d"}, "eval.metric=f1.c_d", "f1.c_d", 1, ""},
+        {{"坏", "好"}, "eval.metric=f1.好", "f1.___", 1, ""},
+        {{"坏", "好"}, "eval.metric=f1.___", "", -1, "\"___\" may be the label \"坏\" or \"好\""},
+        {{"a b", "a+b"}, "eval.metric=f1.a_b", "", -1, "\"a_b\" may be the label \"a b\" or \"a+b\""},
+        {{"a b", "a+b"}, "eval.metric=f1.a-b", "", -1, "there is no label \"a-b\", only a b, a+b"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct trial t;
+        trial_labels = cases[i].labels;
+        TRY(&t, cases[i].word, "train.total_steps=12");
+        trial_labels = ham_and_spam;
+        if (!t.status != (cases[i].class >= 0) || (t.status && !strstr(t.err.text, cases[i].says)))
+            fail_msg("%s: \"%s\"", cases[i].word, t.status ? t.err.text : "is accepted");
+        if (!t.status) {
+            struct class_scores of = confusion_scores(&t.session.story.measures.confusion, cases[i].class);
+            double expected = strstr(cases[i].word, "recall") ? of.recall : of.f1;
+            assert_true(value_of(&t, cases[i].measure) == expected);
+            assert_true(t.session.story.stoppings[t.session.story.stopping_count - 1].val_loss == expected);
+        }
         close_trial(&t);
     }
 }

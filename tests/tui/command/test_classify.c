@@ -331,6 +331,21 @@ STAGE_CASE(the_line_of_an_evaluation_names_the_measure_that_is_followed, struct 
 }
 
 /* The last evaluation of a run and `anneal evaluate` of the same texts measure the same. */
+/* The store, which finds the best evaluation by the measure's name, has it as a plain one. */
+STAGE_CASE(the_best_is_found_by_a_label_that_is_no_plain_name, struct stage *s)
+{
+    char path[700];
+    write_texts(s, path, 90);
+    char *sed = kept_format("sed -i 's/,a$/,an apple/' %s", path);
+    assert_int_equal(system(sed), 0);
+    train(s, "spaced", path, "--eval.metric=f1.an apple");
+    stage_expect(s, "select best_metric || ' ' || (best_value > 0) from runs", "f1.an_apple 1");
+    stage_expect(s, "select count(*) > 0 from measures where name = 'f1.an_apple'", "1");
+    process_run(0, "resume", "spaced", "--train.total_steps=62", "--eval.metric=f1.an apple",
+                "--progress=none", NULL);
+    process_run(0, "evaluate", "spaced", "--best", "--data", path, NULL);
+}
+
 STAGE_CASE(an_evaluation_measures_what_training_does, struct stage *s)
 {
     char path[700];
