@@ -1,5 +1,6 @@
 /* Learning-rate schedules: pure functions of the step. Step s from 0, warmup W, total S, peak lr, floor
- * lr_min. W = 0: no warm-up. S <= W: the run ends inside the warm-up. s > S: the value at S. */
+ * lr_min. W = 0: no warm-up. S <= W: the run ends inside the warm-up. s > S: the value at S. The last step is
+ * S−1: cosine, linear and wsd reach lr_min at S, one step after it, as in PyTorch and transformers. */
 #ifndef ANNEAL_CORE_TRAIN_SCHEDULE_H
 #define ANNEAL_CORE_TRAIN_SCHEDULE_H
 

@@ -507,7 +507,8 @@ static const struct option_spec fork_options[] = {
     OPTION(
         "decay", OPTION_WHOLE, AT(decay), "N",
         "end N steps after the checkpoint, with a learning rate that falls until then: sets train.schedule "
-        "= wsd, train.decay_steps = N and train.total_steps",
+        "= wsd, train.decay_steps = N and train.total_steps. The first of the N steps still has the peak, so "
+        "that with N = 1 nothing falls",
         .least = 1, .most = 1000000000),
     OPTION("name", OPTION_TEXT, AT(name), "NAME", "name of the new run (default: RUN's name and -fork)"),
     TAG_OPTION,

@@ -250,8 +250,9 @@ void training_report_rate(struct training_session *s)
     if (!before) return;
     const struct schedule was = schedule_of(before), now = schedule_of(&s->config);
     int64_t step = trainer_state(s->trainer)->step;
-    double last = schedule_lr(&was, step), next = schedule_lr(&now, step);
-    if (step <= was.warmup || was.lr != now.lr || next <= 1.001 * last) return;
+    if (step <= was.warmup || was.lr != now.lr) return;
+    double last = schedule_lr(&was, step - 1), next = schedule_lr(&now, step);
+    if (next <= 1.001 * last) return;
     training_session_event(s, step, "warning",
                            "the learning rate had fallen to %.3g; it begins at %.3g again "
                            "(train.learning_rate sets another)",

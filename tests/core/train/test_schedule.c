@@ -80,6 +80,18 @@ TEST_CASE(wsd_stays_at_the_peak_and_falls_in_its_last_steps)
     }
 }
 
+TEST_CASE(the_floor_is_that_of_the_step_after_the_last)
+{
+    static const enum schedule_kind falling[] = {SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_WSD};
+    for (int k = 0; k < 3; k++) {
+        struct schedule s = {falling[k], DECAY_LINEAR, 0.5, 0.05, 10, 100, 40};
+        assert_true(schedule_lr(&s, 99) > 0.05 && schedule_lr(&s, 99) < 0.07);
+        expect_near(schedule_lr(&s, 100), 0.05);
+        s.decay = 1;
+        if (falling[k] == SCHEDULE_WSD) expect_near(schedule_lr(&s, 99), 0.5); /* the peak begins a decay */
+    }
+}
+
 TEST_CASE(rising_multiplies_the_rate_by_the_same_factor_up_to_the_peak_in_its_last_step)
 {
     double factor = pow(10, 1.0 / 10); /* from 0.05 to 0.5 in steps 0 to 10 */
