@@ -168,6 +168,21 @@ static void balance(struct classification *m)
     free(share);
 }
 
+/* Cuts the next item off a list with commas between, as strsep does; a backslash before a comma makes it part
+ * of the item. */
+static char *next_item(char **rest)
+{
+    char *item = *rest, *to = item, *from = item;
+    if (!item) return NULL;
+    for (; *from && *from != ','; from++) {
+        if (*from == '\\' && from[1] == ',') from++;
+        *to++ = *from;
+    }
+    *rest = *from ? from + 1 : NULL;
+    *to = '\0';
+    return item;
+}
+
 /* One of "label:weight". */
 static enum status read_weight(struct classification *m, char *item, bool *given, struct err *err)
 {
@@ -180,8 +195,8 @@ static enum status read_weight(struct classification *m, char *item, bool *given
         !isfinite((float)weight))
         return err_set(
             err, STATUS_USAGE,
-            "classifier.weights: \"%.60s\" must be a label and a positive weight, as in ham:1,spam:3; or "
-            "none, or balanced",
+            "classifier.weights: \"%.60s\" must be a label and a positive weight, as in ham:1,spam:3 (a "
+            "comma in a label is written \\,); or none, or balanced",
             item);
     if (k < 0) return err_set(err, STATUS_USAGE, "classifier.weights: there is no label \"%.60s\"", item);
     m->weights[k] = (float)weight;
@@ -202,7 +217,7 @@ static enum status settle_weights(struct classification *m, struct err *err)
     bool *given = calloc((size_t)m->classes, sizeof *given);
     enum status status =
         copy && given ? STATUS_OK : err_no_memory(err, "the weights of %d labels", m->classes);
-    for (char *item; !status && (item = strsep(&rest, ","));) status = read_weight(m, item, given, err);
+    for (char *item; !status && (item = next_item(&rest));) status = read_weight(m, item, given, err);
     for (int k = 0; !status && k < m->classes; k++)
         if (!given[k])
             status = err_set(err, STATUS_USAGE, "classifier.weights: the label \"%.60s\" has no weight",

@@ -252,6 +252,9 @@ TEST_CASE(a_key_that_cannot_be_is_refused_with_what_can)
         {"data.label_column=body", {"", ""}},
         {"data.too_long=refuse", {"line 9", "train.seq_len = 32"}},
         {"classifier.weights=ham:1", {"\"spam\" has no weight", ""}},
+        {"classifier.weights=ham\\, eggs:1,spam:2", {"no label \"ham, eggs\"", ""}},
+        {"classifier.weights=ham, eggs:1,spam:2",
+         {"\"ham\" must be a label", "a comma in a label is written \\,"}},
         {"classifier.weights=ham:1,spam:-2", {"positive weight", ""}},
         {"classifier.weights=ham:1,spam:0", {"positive weight", ""}},
         {"classifier.weights=ham:1,spam:2,eggs:3", {"no label \"eggs\"", ""}},
@@ -319,6 +322,25 @@ TEST_CASE(the_label_of_a_metric_is_found_by_its_own_name_first)
         }
         close_trial(&t);
     }
+}
+
+/* classifier.weights */
+TEST_CASE(a_weight_may_be_for_a_label_with_commas_and_colons)
+{
+    static const char *const plain[] = {"eggs", "spam"}, *const odd[] = {"\"eggs, 1:2\"", "\"spam,, ham\""};
+    static const char *const words[] = {"classifier.weights=eggs:0.5,spam:3",
+                                        "classifier.weights=eggs\\, 1:2:0.5, spam\\,\\, ham:3"};
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        struct trial t;
+        trial_labels = i ? odd : plain;
+        TRY(&t, words[i], "train.total_steps=3");
+        trial_labels = ham_and_spam;
+        if (t.status) fail_msg("%s: %s", words[i], t.err.text);
+        losses[i] = t.session.story.steps[2].loss;
+        close_trial(&t);
+    }
+    assert_true(losses[0] == losses[1]);
 }
 
 /* The FLOPs of attention per token that a profile has. */
