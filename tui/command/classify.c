@@ -148,6 +148,26 @@ static void print_field(const char *text)
     putchar('"');
 }
 
+/* What the column of a label's probabilities is called: as the label, but "probability of LABEL" if another
+ * column is called so, and the same again if that is another label. Yours to free; NULL: memory is short. */
+static char *column_name(const struct classification *c, int label)
+{
+    static const char *const others[] = {"line", "text", "label", "probability"};
+    char *name = strdup(label_name(c, label));
+    bool taken = false;
+    for (size_t i = 0; name && i < sizeof others / sizeof *others; i++)
+        taken = taken || strcmp(name, others[i]) == 0;
+    while (name && taken) {
+        char *longer;
+        if (asprintf(&longer, "probability of %s", name) < 0) longer = NULL;
+        free(name);
+        name = longer;
+        taken = false;
+        for (int k = 0; name && k < c->labels; k++) taken = taken || strcmp(name, label_name(c, k)) == 0;
+    }
+    return name;
+}
+
 static void print_csv(const struct classification *c, const struct text *text)
 {
     char number[32];
@@ -169,27 +189,31 @@ static void print_text(const struct classification *c, const struct text *text)
         printf("    %-16s %.4f\n", CLEAN_LINE(label_name(c, k)), text->shares[k]);
 }
 
-static void begin_output(struct classification *c)
+static enum status begin_output(struct classification *c, struct err *err)
 {
+    c->began = true;
     if (c->options->json) {
         json_out_begin(&c->json, stdout);
         json_out_open(&c->json, NULL, '[', JSON_OUT_LINES);
     } else if (c->options->csv) {
         printf("line,text,label,probability");
         for (int k = 0; c->options->all && k < c->labels; k++) {
+            char *name = column_name(c, k);
+            if (!name) return err_no_memory(err, "the names of columns");
             putchar(',');
-            print_field(label_name(c, k));
+            print_field(name);
+            free(name);
         }
         printf("\r\n");
     }
-    c->began = true;
+    return STATUS_OK;
 }
 
 /* Computes the texts that wait and prints them. */
 static enum status flush(struct classification *c, struct err *err)
 {
     enum status status = c->count ? compute(c, err) : STATUS_OK;
-    if (!status && !c->began) begin_output(c);
+    if (!status && !c->began) status = begin_output(c, err);
     for (int i = 0; !status && i < c->count; i++) {
         if (c->options->json)
             print_json(c, &c->texts[i]);
@@ -368,8 +392,11 @@ const struct command command_classify = COMMAND(
         "its probability. FOLDER is a checkpoint of anneal or of Hugging Face (…ForSequenceClassification), "
         "or the name of an imported model. A text is judged as in training: its last token or the mean "
         "over its tokens, whatever texts are computed with it.",
-    .notes = "With --csv the result is CSV: line, text, label, probability. With --json it is one list of "
-             "objects with the probability of every label. Ctrl-C ends the list after the texts that are "
-             "done. Empty texts of a file are left out, and counted at the end.\n\n"
-             "  anneal classify latest \"You have won a prize\"\n"
-             "  anneal classify spam --csv mails.csv --column text > labelled.csv");
+    .notes =
+        "With --csv the result is CSV: line, text, label, probability. --probabilities adds a column for "
+        "each label, called as the label; as \"probability of LABEL\" if one of the four is called so. "
+        "With --json it is one list of objects with the probability of every label. Ctrl-C ends the list "
+        "after the texts that are "
+        "done. Empty texts of a file are left out, and counted at the end.\n\n"
+        "  anneal classify latest \"You have won a prize\"\n"
+        "  anneal classify spam --csv mails.csv --column text > labelled.csv");

@@ -331,6 +331,22 @@ STAGE_CASE(the_line_of_an_evaluation_names_the_measure_that_is_followed, struct 
 }
 
 /* The last evaluation of a run and `anneal evaluate` of the same texts measure the same. */
+STAGE_CASE(a_label_that_is_called_like_a_column_gets_one_of_another_name, struct stage *s)
+{
+    char path[700];
+    write_texts(s, path, 90);
+    char *sed = kept_format("sed -i 's/,a$/,text/; s/,b$/,probability of text/; s/,c$/,line/' %s", path);
+    assert_int_equal(system(sed), 0);
+    train(s, "columns", path, "--train.total_steps=5");
+    char *table =
+        process_output("classify", "columns", "--csv", path, "--progress=none", "--probabilities", NULL);
+    static const char head[] = "line,text,label,probability,probability of line,probability of text,"
+                               "probability of probability of text\r\n";
+    assert_memory_equal(table, head, sizeof head - 1);
+    const json_t *first = json_array_get(classify_file("columns", path), 0);
+    assert_non_null(json_object_get(json_object_get(first, "probabilities"), "text"));
+}
+
 /* The store, which finds the best evaluation by the measure's name, has it as a plain one. */
 STAGE_CASE(the_best_is_found_by_a_label_that_is_no_plain_name, struct stage *s)
 {
