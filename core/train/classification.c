@@ -452,15 +452,21 @@ static void list_labels(FILE *out, const struct labelled *data, size_t texts)
     fputc(')', out);
 }
 
-/* The texts that an evaluation reads. */
-static size_t count_evaluated(const struct classification *m)
+/* How many texts an evaluation reads; *of_followed: how many of them have the label that eval.metric names.
+ */
+static size_t count_evaluated(const struct classification *m, size_t *of_followed)
 {
+    const struct labelled_example *all = m->rows[TASK_VALIDATION].texts;
     const struct packing *packing = &m->rows[TASK_VALIDATION].packing;
     uint64_t most = (uint64_t)(m->base.config->eval.batches * m->base.config->train.batch_size);
     uint64_t texts[PACKING_WINDOW];
     size_t count = 0;
-    for (uint64_t row = 0; row < packing->rows && (!most || row < most); row++)
-        count += (size_t)packing_row(packing, row, texts);
+    *of_followed = 0;
+    for (uint64_t row = 0; row < packing->rows && (!most || row < most); row++) {
+        int n = packing_row(packing, row, texts);
+        count += (size_t)n;
+        for (int k = 0; k < n; k++) *of_followed += m->number[all[texts[k]].label] == m->followed;
+    }
     return count;
 }
 
@@ -479,7 +485,7 @@ static void cl_note(const struct task_data *data, char *buf, size_t size)
     if (training)
         fprintf(out, " in %" PRIu64 " row%s, %zu texts to validate on", rows, text_plural((int64_t)rows),
                 all - training);
-    size_t evaluated = count_evaluated(m);
+    size_t of_followed, evaluated = count_evaluated(m, &of_followed);
     if (evaluated < all - training) fprintf(out, " (%zu of them in an evaluation: eval.batches)", evaluated);
     if (training == all && m->base.config->data.val_fraction > 0) fprintf(out, ", as no label has two");
     if (r->truncated)
@@ -500,6 +506,21 @@ static void cl_note(const struct task_data *data, char *buf, size_t size)
     fclose(out);
 }
 
+static void cl_warn(const struct task_data *data, char *buf, size_t size)
+{
+    const struct classification *m = (const struct classification *)data;
+    size_t of_followed;
+    *buf = '\0';
+    if (m->followed < 0 || !count_evaluated(m, &of_followed) || of_followed) return;
+    snprintf(buf, size,
+             "eval.metric = %.100s: no text that an evaluation reads has this label, so the measure stays 0 "
+             "and the "
+             "first evaluation is the best (data.val or data.val_fraction may give it texts, eval.batches = "
+             "0 reads "
+             "all)",
+             CLEAN_LINE(data->config->eval.metric));
+}
+
 const struct task *classification(void)
 {
     static const struct task task = {.open = cl_open,
@@ -512,6 +533,7 @@ const struct task *classification(void)
                                      .join = cl_join,
                                      .measure = cl_measure,
                                      .guess = cl_guess,
-                                     .note = cl_note};
+                                     .note = cl_note,
+                                     .warn = cl_warn};
     return &task;
 }

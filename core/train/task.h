@@ -45,8 +45,9 @@ struct task {
     void (*join)(struct task_data *data, const struct world *world);
     struct measures (*measure)(const struct task_data *data);
     double (*guess)(const struct task_data *data); /* the loss of guessing */
-    /* Writes what the run's history should say about the data, "" for nothing. */
+    /* Write what the run's history should say about the data, and what it should warn of; "" for nothing. */
     void (*note)(const struct task_data *data, char *buf, size_t size);
+    void (*warn)(const struct task_data *data, char *buf, size_t size);
 };
 
 /* Examples per epoch; 0: no validation data. */

@@ -217,6 +217,11 @@ void trainer_note(const struct trainer *t, char *buf, size_t size)
     t->task->note(t->data, buf, size);
 }
 
+void trainer_warn(const struct trainer *t, char *buf, size_t size)
+{
+    t->task->warn(t->data, buf, size);
+}
+
 uint64_t trainer_sequences(const struct trainer *t, enum task_part part)
 {
     return task_examples(t->data, part);

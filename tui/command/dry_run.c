@@ -202,14 +202,14 @@ static void print_arithmetic(struct output *out, const struct training_session *
 /* Prints the warnings at the start. */
 static void print_warnings(struct output *out, const struct training_session *s)
 {
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], on_cpu[600], sentence[256], full[900];
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], on_cpu[600], full[900],
+        doubts[SESSION_WARNINGS_MAX][TASK_NOTE_SIZE];
     const char *name = out->json ? NULL : "warning";
-    int count = config_warnings(&s->config, idle);
+    int count = config_warnings(&s->config, idle), doubt_count = training_session_warnings(s, doubts);
     snprintf(on_cpu, sizeof on_cpu, "on the CPU: %s", s->choice.why);
     if (out->json) json_out_open(&out->out, "warnings", '[', JSON_OUT_LINES);
     if (*s->choice.why) output_text(out, name, on_cpu);
-    if (training_session_unlearned(s, sentence, sizeof sentence)) output_text(out, name, sentence);
-    if (training_session_repeats(s, sentence, sizeof sentence)) output_text(out, name, sentence);
+    for (int i = 0; i < doubt_count; i++) output_text(out, name, doubts[i]);
     if (disk_need_warning(s, full, sizeof full)) output_text(out, name, full);
     for (int i = 0; i < count; i++) output_text(out, name, idle[i]);
     output_close(out);

@@ -283,11 +283,10 @@ static void introduce(struct training_session *s)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "
                                "model cannot write text");
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], sentence[256], note[TASK_NOTE_SIZE], full[900];
-    if (training_session_unlearned(s, sentence, sizeof sentence))
-        training_session_event(s, -1, "warning", "%s", sentence);
-    if (training_session_repeats(s, sentence, sizeof sentence))
-        training_session_event(s, -1, "warning", "%s", sentence);
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], doubts[SESSION_WARNINGS_MAX][TASK_NOTE_SIZE],
+        note[TASK_NOTE_SIZE], full[900];
+    int doubt_count = training_session_warnings(s, doubts);
+    for (int i = 0; i < doubt_count; i++) training_session_event(s, -1, "warning", "%s", doubts[i]);
     if (!s->options->probe && disk_need_warning(s, full, sizeof full))
         training_session_event(s, -1, "warning", "%s", full);
     trainer_note(s->trainer, note, sizeof note);

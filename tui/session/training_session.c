@@ -392,7 +392,9 @@ enum status training_session_open_trainer(struct training_session *s, struct err
     return status;
 }
 
-bool training_session_unlearned(const struct training_session *s, char *buf, size_t size)
+/* Whether a tokenizer learned from the corpus has fewer tokens than asked for, with a sentence about it in
+ * `buf`. */
+static bool unlearned(const struct training_session *s, char *buf, size_t size)
 {
     int64_t asked = tokenizer_learned_size(s->config.data.tokenizer);
     int learned = s->corpus.learned ? tokenizer_vocab_size(s->corpus.tokenizer) : 0;
@@ -404,7 +406,10 @@ bool training_session_unlearned(const struct training_session *s, char *buf, siz
     return true;
 }
 
-bool training_session_repeats(const struct training_session *s, char *buf, size_t size)
+/* Whether the whole run reads its training data over a hundred times, although neither train.epochs asks for
+ * it nor early stopping ends it. From about 40 times on, further ones teach next to nothing (Muennighoff et
+ * al. 2023, "Scaling Data-Constrained Language Models", section 6). */
+static bool repeats(const struct training_session *s, char *buf, size_t size)
 {
     const struct config *c = &s->config;
     double all = (double)config_micro_batches_sum(c, c->train.total_steps) * c->train.batch_size,
@@ -417,6 +422,16 @@ bool training_session_repeats(const struct training_session *s, char *buf, size_
         "heart: give a length in train.epochs, or end the run with eval.early_stopping_patience",
         epochs);
     return true;
+}
+
+int training_session_warnings(const struct training_session *s,
+                              char out[SESSION_WARNINGS_MAX][TASK_NOTE_SIZE])
+{
+    int count = 0;
+    count += unlearned(s, out[count], sizeof *out);
+    count += repeats(s, out[count], sizeof *out);
+    trainer_warn(s->trainer, out[count], sizeof *out);
+    return count + (*out[count] != '\0');
 }
 
 const char *training_session_validation(const struct training_session *s)

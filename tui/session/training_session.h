@@ -79,13 +79,11 @@ void training_session_hold(struct training_session *s);
 const char *training_session_validation(const struct training_session *s);
 const char *training_validation_words(const char *validation);
 
-/* Whether a tokenizer learned from the corpus has fewer tokens than asked for, with a sentence about it in
- * `buf`. */
-bool training_session_unlearned(const struct training_session *s, char *buf, size_t size);
-/* Whether the whole run reads its training data over a hundred times, although neither train.epochs asks for
- * it nor early stopping ends it, with a sentence about it. From about 40 times on, further ones teach next to
- * nothing (Muennighoff et al. 2023, "Scaling Data-Constrained Language Models", section 6). */
-bool training_session_repeats(const struct training_session *s, char *buf, size_t size);
+/* Writes what is doubtful about the data and what the run does with them, one sentence each; returns how
+ * many. */
+enum { SESSION_WARNINGS_MAX = 3 };
+int training_session_warnings(const struct training_session *s,
+                              char out[SESSION_WARNINGS_MAX][TASK_NOTE_SIZE]);
 
 /* Ends the device's metrics. A device that hangs does not hold up the end: an event reports it. */
 void training_session_stop_metrics(struct training_session *s);

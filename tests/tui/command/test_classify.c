@@ -347,6 +347,31 @@ STAGE_CASE(a_label_that_is_called_like_a_column_gets_one_of_another_name, struct
     assert_non_null(json_object_get(json_object_get(first, "probabilities"), "text"));
 }
 
+STAGE_CASE(a_metric_of_a_label_that_no_evaluation_sees_gets_a_warning, struct stage *s)
+{
+    static const char warning[] = "eval.metric = f1.c: no text that an evaluation reads has this label";
+    char path[700];
+    write_texts(s, path, 90);
+    char *val = stage_path(s, "val.csv");
+    char *grep = kept_format("grep -v ',c$' %s > %s", path, val);
+    assert_int_equal(system(grep), 0);
+    char *data = kept_format("--data.train=%s", path), *without = kept_format("--data.val=%s", val);
+    const char *const
+        unseen[] = {"train", s->config, data, without, "--data.format=labels", "--eval.metric=f1.c"},
+        *const seen[] = {"train", s->config, data, without, "--data.format=labels", "--eval.metric=f1.b"};
+    for (int i = 0; i < 2; i++) {
+        const char *const *words = i ? seen : unseen;
+        char *plan =
+            process_output(words[0], words[1], words[2], words[3], words[4], words[5], "--dry-run", NULL);
+        assert_int_equal(strstr(plan, warning) != NULL, !i);
+        process_run(0, words[0], words[1], words[2], words[3], words[4], words[5], "--train.total_steps=1",
+                    "--progress=none", NULL);
+    }
+    char *told =
+        kept_format("select count(*) from events where level = 'warning' and text like '%s%%'", warning);
+    stage_expect(s, told, "1");
+}
+
 /* The store, which finds the best evaluation by the measure's name, has it as a plain one. */
 STAGE_CASE(the_best_is_found_by_a_label_that_is_no_plain_name, struct stage *s)
 {
