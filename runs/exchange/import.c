@@ -141,9 +141,6 @@ static void name_after(const char *path, char *buf, size_t size)
 
 /* ---- from the rows to a run: the values that a trainer would have stored are computed from them ---- */
 
-/* The last second of the year 9999: a larger number is not a time. */
-#define TIME_MAX 253402300799.0
-
 enum { ROWS_AT_ONCE = 1000, STEPS_AT_ONCE = 20000 };
 
 /* Leaves out tags that a run has no room for: what reads them would cut them off anywhere. */
@@ -260,7 +257,8 @@ static enum status restore_config(struct import *import, const char *id)
 }
 
 /* Makes one row per segment that any table names, unless a table of segments was imported. In a run without
- * steps a segment begins with its first evaluation, so that the evaluations are shown. They are found before
+ * steps a segment begins with its first evaluation, so that the evaluations are shown. Measures have no times
+ * in the store: without steps and evaluations those of the log count. They are found before
  * the transaction in which they are stored: a long history takes seconds to read. */
 static enum status make_segments(struct import *import, const char *id, double now)
 {
@@ -271,7 +269,7 @@ static enum status make_segments(struct import *import, const char *id, double n
             "create temp table found_segments as"
             " select ?1 as run_id, segment, case when (select max(step) from steps where run_id = ?1) is null"
             "  then max(0, min(eval) - 1) else min(step) end,"
-            "  ifnull(min(began), ?2), ifnull(max(ended), ?2), 'finished' from"
+            "  ifnull(min(began), ?2), ifnull(max(ended), ?3), 'finished' from"
             "  (select segment, step, null as eval, wall_time - ifnull(step_ms, 0) / 1e3 as began,"
             "    wall_time as ended from steps where run_id = ?1"
             "   union all select segment, null, step, wall_time, wall_time from evals where run_id = ?1"
@@ -284,7 +282,7 @@ static enum status make_segments(struct import *import, const char *id, double n
             "   union all select segment, null, null, null, null from ranks where run_id = ?1"
             "   union all select segment, null, null, null, null from layer_profile where run_id = ?1)"
             " group by segment",
-            "sd", id, now);
+            "sdd", id, import->began > 0 ? import->began : now, import->began > 0 ? import->ended : now);
     if (!status) status = import_first_turn(&import->turns);
     if (!status)
         status = store_exec(
@@ -309,7 +307,8 @@ static enum status update_row(struct import *import, const char *id, const char 
         store_do(import->store, import->err, "update runs set tokens = null where id = ?1", "s", id);
     if (!status) status = journal_count_steps(import->store, id, import->err);
     if (!status) status = journal_count_evals(import->store, id, import->err);
-    if (!status) status = store_do(import->store, import->err, sql, "ssdd", id, message, TIME_MAX, now);
+    if (!status)
+        status = store_do(import->store, import->err, sql, "ssdd", id, message, IMPORT_TIME_MAX, now);
     if (status) return status;
     return store_do(import->store, import->err,
                     "update runs set heartbeat = ended_at, total_steps = steps where id = ?1", "s", id);
@@ -375,12 +374,16 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
         " case when frozen_parameters between 0 and parameters then frozen_parameters end,"
         " parent_id, parent_step, (select count(*) from temp.stage_measures)"
         " from (select 1) left join temp.stage_runs",
-        "d", TIME_MAX);
+        "d", IMPORT_TIME_MAX);
     if (!status) status = store_step(import->store, *select, &row, import->err);
     if (status) return status;
     made->steps = sqlite3_column_int64(*select, 0);
     made->evals = sqlite3_column_int64(*select, 1);
-    if (sqlite3_column_type(*select, 2) != SQLITE_NULL) *start = sqlite3_column_double(*select, 2);
+    made->measures = sqlite3_column_int64(*select, 9);
+    if (sqlite3_column_type(*select, 2) != SQLITE_NULL)
+        *start = sqlite3_column_double(*select, 2);
+    else if (import->began > 0)
+        *start = import->began;
     run->device = (const char *)sqlite3_column_text(*select, 3);
     run->precision = (const char *)sqlite3_column_text(*select, 4);
     run->parameters = store_column_int(*select, 5, -1);
@@ -388,7 +391,7 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     run->parent_id = (const char *)sqlite3_column_text(*select, 7);
     run->parent_step = store_column_int(*select, 8, 0);
     if (run->parent_id && !import_is_id(run->parent_id)) run->parent_id = NULL;
-    if (made->steps + made->evals + sqlite3_column_int64(*select, 9)) return STATUS_OK;
+    if (made->steps + made->evals + made->measures) return STATUS_OK;
     sqlite3_reset(*select);
     return err_set(import->err, STATUS_CORRUPT, "%s: contains neither steps nor evaluations", import->path);
 }

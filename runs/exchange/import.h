@@ -29,7 +29,7 @@ struct import_outcome {
     char id[RUN_ID_MAX];
     char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which another run has;
                                                                   "": was given, none */
-    int64_t steps, evals;                                      /* rows stored */
+    int64_t steps, evals, measures;                            /* rows stored */
     char remark[200]; /* about something that was left out; "": nothing */
 };
 

@@ -93,6 +93,14 @@ static enum status rows_of(struct import_scalars *s, enum store_table table, con
     return status;
 }
 
+/* Extends the time of the log to that of a value, unless it is no time. */
+static void note_time(struct import *import, double wall_time)
+{
+    if (!(wall_time > 0 && wall_time <= IMPORT_TIME_MAX)) return;
+    if (!(import->began > 0) || wall_time < import->began) import->began = wall_time;
+    if (wall_time > import->ended) import->ended = wall_time;
+}
+
 /* The metric of a name, with a word of its own. NULL: memory is short. */
 static struct import_name *metric_of(struct import *import, const char *name)
 {
@@ -122,6 +130,7 @@ enum status import_scalar(struct import_scalars *scalars, const char *name, int6
     }
     enum status status = rows_of(scalars, table, column, &rows);
     if (status || !*metric->word) return status;
+    note_time(scalars->import, wall_time);
     snprintf(number, sizeof number, "%" PRId64, step);
     text_format_double(wall_time, time, sizeof time);
     text_format_double(value, text, sizeof text);

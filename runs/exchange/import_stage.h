@@ -14,6 +14,9 @@
 
 enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC, IMPORT_WANDB };
 
+/* The last second of the year 9999: a larger number is not a time. */
+#define IMPORT_TIME_MAX 253402300799.0
+
 struct record_file;
 
 struct import {
@@ -25,6 +28,7 @@ struct import {
     char run[RUN_ID_MAX];      /* the run's id in one of our CSV files; "": none yet */
     char run_path[128];        /* the file with that id, for messages */
     bool started;              /* an event file has said that its program starts */
+    double began, ended;       /* the first and the last time of a log's values; 0: they have none */
     char remark[200];          /* about something left out; "": all was read */
     struct import_turns turns; /* the transactions that store the run */
     struct err *err;

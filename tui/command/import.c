@@ -27,9 +27,13 @@ static enum status import_logs(struct store *store, const struct words *words, c
     if (*outcome.wanted)
         fprintf(stderr, "the run is called %s, as there is another run %s\n", CLEAN_LINE(outcome.name),
                 CLEAN_LINE(outcome.wanted));
-    fprintf(stderr, "imported %lld step%s and %lld evaluation%s; see: %s show %s\n", (long long)outcome.steps,
-            text_plural(outcome.steps), (long long)outcome.evals, text_plural(outcome.evals), TEXT_PROGRAM,
-            id);
+    fprintf(stderr, "imported %lld step%s%s%lld evaluation%s", (long long)outcome.steps,
+            text_plural(outcome.steps), outcome.measures ? ", " : " and ", (long long)outcome.evals,
+            text_plural(outcome.evals));
+    if (outcome.measures)
+        fprintf(stderr, " and %lld value%s of other measures", (long long)outcome.measures,
+                text_plural(outcome.measures));
+    fprintf(stderr, "; see: %s show %s\n", TEXT_PROGRAM, id);
     return STATUS_OK;
 }
 

@@ -78,6 +78,22 @@ TEST_CASE(names_of_one_column_do_not_mix)
     store_close(store);
 }
 
+/* Measures have no times of their own in the store. */
+TEST_CASE(a_log_of_measures_alone_keeps_its_times)
+{
+    char home[PATH_MAX];
+    store_fixture_home("measures", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, LOGS "measures.tfevents");
+    assert_true(made.steps == 0 && made.evals == 0 && made.measures == 6);
+    assert_memory_equal(made.id, "20231114-", 9);
+    assert_true(store_fixture_number(home, "select created_at from runs") == 1700000000);
+    assert_true(store_fixture_number(home, "select ended_at from runs") == 1700000120.5);
+    assert_true(store_fixture_number(home, "select started_at from segments") == 1700000000);
+    assert_true(store_fixture_number(home, "select ended_at from segments") == 1700000120.5);
+    store_close(store);
+}
+
 TEST_CASE(what_a_restart_has_taken_back_does_not_count)
 {
     char home[PATH_MAX];

@@ -8,6 +8,15 @@
 #include "tests/tui/command/stage.h"
 #include "tests/tui/command/three_runs.h"
 
+TEST_CASE(import_says_how_many_values_of_measures_it_read)
+{
+    char home[PATH_MAX];
+    three_runs_home("import-measures", home);
+    struct process *p = process_run(0, "import", "tests/fixtures/logs/measures.tfevents", NULL);
+    assert_non_null(
+        strstr(process_stderr(p), "imported 0 steps, 0 evaluations and 6 values of other measures; see: "));
+}
+
 TEST_CASE(import_prints_the_id_and_every_command_knows_the_run)
 {
     char home[PATH_MAX], other[PATH_MAX], ids[3][RUN_ID_MAX], steps[PATH_MAX + 32], evals[PATH_MAX + 32];
