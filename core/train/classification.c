@@ -510,14 +510,11 @@ static void cl_warn(const struct task_data *data, char *buf, size_t size)
 {
     const struct classification *m = (const struct classification *)data;
     size_t of_followed;
-    *buf = '\0';
     if (m->followed < 0 || !count_evaluated(m, &of_followed) || of_followed) return;
     snprintf(buf, size,
              "eval.metric = %.100s: no text that an evaluation reads has this label, so the measure stays 0 "
-             "and the "
-             "first evaluation is the best (data.val or data.val_fraction may give it texts, eval.batches = "
-             "0 reads "
-             "all)",
+             "and the first evaluation is the best (data.val or data.val_fraction may give it texts, "
+             "eval.batches = 0 reads all)",
              CLEAN_LINE(data->config->eval.metric));
 }
 

@@ -392,12 +392,6 @@ static void lm_note(const struct task_data *data, char *buf, size_t size)
                 endings[i]);
 }
 
-static void lm_warn(const struct task_data *data, char *buf, size_t size)
-{
-    (void)data;
-    if (size) *buf = '\0';
-}
-
 const struct task *language_modelling(void)
 {
     static const struct task task = {.open = lm_open,
@@ -410,7 +404,6 @@ const struct task *language_modelling(void)
                                      .join = lm_join,
                                      .measure = lm_measure,
                                      .guess = lm_guess,
-                                     .note = lm_note,
-                                     .warn = lm_warn};
+                                     .note = lm_note};
     return &task;
 }

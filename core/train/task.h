@@ -45,7 +45,8 @@ struct task {
     void (*join)(struct task_data *data, const struct world *world);
     struct measures (*measure)(const struct task_data *data);
     double (*guess)(const struct task_data *data); /* the loss of guessing */
-    /* Write what the run's history should say about the data, and what it should warn of; "" for nothing. */
+    /* Write what the run's history should say about the data, and what it should warn of (NULL: of nothing);
+     * "": nothing. */
     void (*note)(const struct task_data *data, char *buf, size_t size);
     void (*warn)(const struct task_data *data, char *buf, size_t size);
 };

@@ -219,7 +219,8 @@ void trainer_note(const struct trainer *t, char *buf, size_t size)
 
 void trainer_warn(const struct trainer *t, char *buf, size_t size)
 {
-    t->task->warn(t->data, buf, size);
+    *buf = '\0';
+    if (t->task->warn) t->task->warn(t->data, buf, size);
 }
 
 uint64_t trainer_sequences(const struct trainer *t, enum task_part part)
