@@ -47,10 +47,8 @@ static enum status choose_name(struct sweep *sweep, const char *file, struct err
     char stem[SWEEP_NAME_MAX - 5], name[SWEEP_NAME_MAX];
     const char *slash = file ? strrchr(file, '/') : NULL, *from = slash ? slash + 1 : file ? file : "sweep";
     text_plain_name(from, strcspn(from, "."), stem, sizeof stem);
-    for (char *c = stem; *c; c++)
-        if (*c == '.') *c = '-';
     enum status status = sweep_name(sweep, stem, err);
-    if (status) status = sweep_name(sweep, "sweep", err);
+    if (status) status = sweep_name(sweep, strcpy(stem, "sweep"), err);
     for (int i = 2; !status && file_exists(sweep->folder) && i < 1000; i++) {
         snprintf(name, sizeof name, "%s-%d", stem, i);
         status = sweep_name(sweep, name, err);
@@ -311,7 +309,7 @@ static const char *outcome(const struct sweep *sweep, const struct sweep_run *ru
     if (run->info.status == RUN_FAILED || run->info.status == RUN_CRASHED)
         return status_words[run->info.status];
     snprintf(buf, size, "left at %" PRId64, run->rungs[run->rung]);
-    return sweep->rung_count > 1 ? buf : status_words[run->info.status];
+    return buf;
 }
 
 static enum status print_results(const struct sweep *sweep, bool json, struct err *err)

@@ -97,12 +97,15 @@ void sweep_axes_release(struct sweep_axes *axes)
 
 /* ---- combining ---- */
 
+enum { RUNS_COUNTED = 1000000000 /* for the message; of more the number would be too large */ };
+
 static enum status make_room(struct sweep *sweep, int64_t runs, struct err *err)
 {
     if (runs > SWEEP_RUNS_MAX)
         return err_set(err, STATUS_USAGE,
                        "these are %s%lld runs, and a sweep has at most %d (try --samples N)",
-                       runs > 1000000000 ? "more than " : "", (long long)runs, SWEEP_RUNS_MAX);
+                       runs > RUNS_COUNTED ? "more than " : "",
+                       (long long)(runs > RUNS_COUNTED ? RUNS_COUNTED : runs), SWEEP_RUNS_MAX);
     sweep->runs = arena_alloc_array(&sweep->arena, (size_t)runs, sizeof *sweep->runs);
     if (!sweep->runs) return err_no_memory(err, "the runs of the sweep");
     return STATUS_OK;
@@ -114,7 +117,7 @@ static enum status combine_all(const struct sweep_axes *axes, struct sweep *swee
     for (int k = 0; k < axes->count; k++) {
         if (axes->axes[k].range)
             return err_set(err, STATUS_USAGE, "--%s: a range needs --samples N", axes->axes[k].key);
-        if (runs < 1000000000) runs *= axes->axes[k].count;
+        if (runs <= RUNS_COUNTED) runs *= axes->axes[k].count;
     }
     enum status status = make_room(sweep, runs, err);
     for (int i = 0; !status && i < runs; i++)
@@ -129,7 +132,7 @@ static const char *draw(const struct sweep_axis *axis, double u, struct arena *a
 {
     if (!axis->range) return axis->values[(int)(u * axis->count)];
     double from = axis->from, to = axis->to;
-    bool logarithmic = from > 0 && to > 0;
+    bool logarithmic = from > 0; /* and `to` is larger */
     if (axis->whole) { /* each whole number has an interval of its own */
         int64_t number = logarithmic ? (int64_t)floor(from * pow((to + 1) / from, u))
                                      : (int64_t)floor(from + u * (to + 1 - from));

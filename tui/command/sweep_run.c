@@ -49,10 +49,11 @@ enum status sweep_lock(const struct sweep *sweep, int *out, struct err *err)
     int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666); /* the trainers keep it open */
     if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", path, strerror(errno));
     while (!status && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int why = errno;
         ssize_t n = pread(fd, text, sizeof text - 1, 0);
         long pid = n > 0 ? atol(text) : 0;
-        if (errno != EWOULDBLOCK && errno != EINTR && n < 0)
-            status = err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(errno));
+        if (why != EWOULDBLOCK && why != EINTR)
+            status = err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(why));
         else if (pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM))
             status = err_set(err, STATUS_BUSY, "sweep %s: process %ld is training it", sweep->name, pid);
         else if (interrupt_requested())

@@ -210,7 +210,7 @@ static enum status read_line(struct reading *r, char *line)
 static enum status check(struct reading *r)
 {
     const struct sweep *sweep = r->sweep;
-    bool whole = sweep->factor > 0 && *sweep->device && sweep->run_count > 0 && sweep->rung_count > 0;
+    bool whole = sweep->factor > 0 && *sweep->device && sweep->rung_count > 0; /* so there is a run */
     for (int i = 0; i < sweep->run_count; i++) {
         whole = whole && sweep->runs[i].rungs[sweep->rung_count - 1] > 0;
         for (int k = 0; k < sweep->key_count; k++) whole = whole && sweep->runs[i].values[k];

@@ -1,9 +1,11 @@
 /* `anneal sweep`: every combination is trained, the hopeless are left at a rung, and nothing is lost or done
  * twice when it is interrupted. */
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -198,6 +200,8 @@ STAGE_CASE(a_dry_run_lists_the_runs_and_makes_none, struct stage *s)
     assert_int_equal(stage_int(json, "side_by_side"), 2); /* the tests have two processors, a run takes one */
     text = process_output("sweep", s->config, OPTIMIZERS, "--train.threads=2", "--dry-run", "--json", NULL);
     assert_non_null(strstr(text, "\"side_by_side\": 1,"));
+    text = process_output("sweep", s->config, OPTIMIZERS, "--train.threads=64", "--dry-run", "--json", NULL);
+    assert_non_null(strstr(text, "\"side_by_side\": 1,")); /* more than there are processors */
     text = process_output("sweep", s->config, OPTIMIZERS, "--eval.every=0", "--dry-run", NULL);
     assert_non_null(
         strstr(text, "none: every run trains to its end")); /* no run is evaluated before its end */
@@ -245,6 +249,7 @@ STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
          "run 2: data.tokenizer must be the same for all"},
         {"--data.val_fraction=0.1,0.2", NULL, "data.val_fraction must be the same for all runs"},
         {"--data.val_split=blocks,tail", NULL, "data.val_split must be the same for all runs"},
+        {"--data.val_split=tail,blocks", NULL, "data.val_split must be the same for all runs"},
     };
     struct process *all = process_run(2, "sweep", s->config, "--train.learning_rate=1e-3,1e-4",
                                       "--train.total_steps=30,400", "--eval.every=30", "--dry-run", NULL);
@@ -271,7 +276,7 @@ STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
     assert_int_equal(stage_count_runs(), 0);
     process_expect_sentence(process_run(1, "sweep", "--resume", "none", NULL), "there is no such sweep");
     static const char *const stated[] = {"--device=cpu", "--factor=3", "--seed=2", "--samples=2",
-                                         "--ranks=2"};
+                                         "--ranks=2",    "--dry-run",  "--name=x"};
     for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
         process_expect_sentence(process_run(2, "sweep", "--resume", "none", stated[i], NULL),
                                 "takes no settings");
@@ -300,42 +305,134 @@ STAGE_CASE(a_run_until_a_step_is_tagged_and_resumed, struct stage *s)
     assert_int_equal(stage_count_runs(), 1);
 }
 
-STAGE_CASE(a_damaged_sweep_is_refused_with_its_line, struct stage *s)
+/* Writes the sweep NAME of two runs of `factor` and the stage's configuration, the second with another key.
+ */
+static char *write_sweep(const struct stage *s, const char *name, int factor)
+{
+    char *folder = kept_format("%s/sweeps/%s", s->home, name);
+    assert_int_equal(file_make_folders(folder, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        char *config = kept_format("%s%s", stage_read(s->config), i ? "[data]\ntrain = /no/such\n" : "");
+        stage_write(kept_format("%s/run-%d.ini", folder, i + 1), config, strlen(config));
+    }
+    char *text = kept_format("[sweep]\nfactor = %d\ndevice = cpu\nkeys = data.train train.seed\n\n"
+                             "[run 1]\nrungs = 40\ndata.train = text\ntrain.seed = 1\n\n"
+                             "[run 2]\nrungs = 40\ndata.train = /no/such\ntrain.seed = 2\n",
+                             factor);
+    stage_write(kept_format("%s/sweep.ini", folder), text, strlen(text));
+    return folder;
+}
+
+STAGE_CASE(sweeps_are_listed_with_their_keys_but_for_damaged_ones, struct stage *s)
+{
+    process_expect_sentence(process_run(1, "sweep", "show", "b", NULL), "b: there is no such sweep");
+    write_sweep(s, "a", 1);
+    char *damaged = write_sweep(s, "b", 0);
+    write_sweep(s, "c", 1);
+    char *text = process_output("sweep", "show", NULL);
+    assert_non_null(strstr(text, "a         2  data.train, train.seed\n"));
+    json_t *json = stage_json(process_output("sweep", "show", "--json", NULL)),
+           *list = json_object_get(json, "sweeps"), *last = json_array_get(list, 1);
+    assert_int_equal(json_array_size(list), 2);
+    assert_string_equal(stage_text(last, "sweep"), "c");
+    assert_int_equal(stage_int(last, "runs"), 2);
+    assert_string_equal(stage_text(last, "keys"), "data.train, train.seed");
+    process_expect_sentence(process_run(1, "sweep", "show", "b", NULL),
+                            kept_format("%s/sweep.ini:2: factor, ranks", damaged));
+    process_run(0, "train", s->config, "--progress=none", NULL); /* there is a database now */
+    text = process_output("sweep", "show", "a", NULL);
+    assert_non_null(strstr(text, "not begun"));
+    assert_null(strstr(text, "rungs")); /* every run trains to its end */
+}
+
+STAGE_CASE(a_run_that_cannot_begin_is_told_with_its_reason, struct stage *s)
+{
+    write_sweep(s, "a", 1);
+    struct process *p = process_run(0, "sweep", "--resume", "a", "--jobs=1", NULL);
+    assert_non_null(strstr(process_stderr(p), "run 2 (train /no/such, seed 2): failed: "));
+    assert_non_null(strstr(process_stderr(p), "/run-2.ini:28: data.train is set twice"));
+    assert_non_null(strstr(process_stderr(p), "; the others go on without it\n"));
+    stage_expect(s, "select count(*) || status from runs", "1finished");
+}
+
+STAGE_CASE(a_sweep_is_named_after_its_file, struct stage *s)
 {
     static const struct {
-        const char *text, *sentence;
+        const char *file, *name;
     } cases[] = {
-        {"", "the file ends too early"},
-        {"[sweep]\nfactor = 0\n", "sweep.ini:2: factor, ranks and jobs must be"},
-        {"[sweep]\nfactor = 2\nranks = -1\n", "sweep.ini:3: factor, ranks and jobs must be"},
-        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 2]\n", "sweep.ini:5: the runs must be numbered"},
-        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 1]\nrungs = 9 8\n", "rising"},
-        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 1]\nrungs = 9\n", "ends too early"},
-        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 1]\nrungs = 9\na = 1\n[run 2]\nrungs = 8 9\n",
-         "the same number of rungs"},
-        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n",
-         "too many keys"},
-        {"\xff\x1b[2J\n", "no line of a sweep"},
+        {"my", "my"},
+        {"my.v2.ini", "my-2"},
+        {"my.ini", "my-2"},
+        {"a--b.ini", "sweep-2"}, /* no name of a sweep */
+        {"of a letter too many for a name.ini", "of_a_letter_too_many_for_a"},
     };
-    char *folder = kept_format("%s/sweeps/d", s->home);
-    char *path = kept_format("%s/sweep.ini", folder);
-    assert_int_equal(file_make_folders(folder, NULL), 0);
+    assert_int_equal(file_make_folders(kept_format("%s/sweeps/sweep", s->home), NULL), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        stage_write(path, cases[i].text, strlen(cases[i].text));
-        process_expect_sentence(process_run(1, "sweep", "show", "d", NULL), cases[i].sentence);
+        char *path = stage_path(s, cases[i].file), *text = stage_read(s->config);
+        stage_write(path, text, strlen(text));
+        json_t *json = stage_json(process_output("sweep", path, OPTIMIZERS, "--dry-run", "--json", NULL));
+        assert_string_equal(stage_text(json, "sweep"), cases[i].name);
+        assert_int_equal(file_make_folders(kept_format("%s/sweeps/my", s->home), NULL), 0);
     }
-    stage_write(path, "[sweep]\n\0\n", 10);
-    process_expect_sentence(process_run(1, "sweep", "--resume", "d", NULL), "this is no text");
+}
+
+/* Holds the lock of the sweep as one whose process is `pid` (0: none is named) does. */
+static int hold_lock(const char *folder, pid_t pid)
+{
+    int fd = open(kept_format("%s/lock", folder), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+    if (pid) assert_true(dprintf(fd, "%ld\n", (long)pid) > 0);
+    return fd;
+}
+
+STAGE_CASE(a_sweep_is_trained_by_one_process_at_a_time, struct stage *s)
+{
+    static const char waits[] = "waits for trainers of this sweep, which save their work and stop\n";
+    char *folder = write_sweep(s, "a", 1);
+    int fd = hold_lock(folder, getpid());
+    process_expect_sentence(process_run(1, "sweep", "--resume", "a", NULL),
+                            kept_format("sweep a: process %ld is training it", (long)getpid()));
+    close(fd);
+    fd = hold_lock(folder, 0x3FFFFFFF); /* which is none: its trainers still hold the lock */
+    struct process *p = process_start("sweep", "--resume", "a", NULL);
+    process_wait_text(p, waits);
+    process_signal(p, SIGINT);
+    process_expect(130, p);
+    assert_string_equal(process_stderr(p), waits);
+    assert_int_equal(stage_count_runs(), 0);
+    close(fd);
+    fd = hold_lock(folder, 0);
+    p = process_start("sweep", "--resume", "a", NULL);
+    process_wait_text(p, waits);
+    close(fd);
+    process_expect(0, p);
+    stage_expect(s, "select count(*) || status from runs", "1finished");
+    assert_int_equal(unlink(kept_format("%s/lock", folder)), 0);
+    assert_int_equal(file_make_folders(kept_format("%s/lock", folder), NULL), 0);
+    process_expect_sentence(process_run(1, "sweep", "--resume", "a", NULL),
+                            kept_format("%s/lock: cannot open: Is a directory", folder));
+}
+
+STAGE_CASE(a_trainer_without_a_log_ends_the_sweep, struct stage *s)
+{
+    char *folder = write_sweep(s, "a", 1);
+    assert_int_equal(file_make_folders(kept_format("%s/run-1.log", folder), NULL), 0);
+    struct process *p = process_run(1, "sweep", "--resume", "a", NULL);
+    assert_non_null(
+        strstr(process_stderr(p), kept_format("%s/run-1.log: cannot write: Is a directory", folder)));
+    assert_int_equal(stage_count_runs(), 0);
 }
 
 static int remove_preload(void **state)
 {
     unsetenv("LD_PRELOAD");
     unsetenv("TEST_FORKS");
+    unsetenv("TEST_NO_LOCKS");
     return kept_teardown(state);
 }
 
-STAGE_CASE_TEARDOWN(a_trainer_that_cannot_be_started_ends_the_sweep, remove_preload, struct stage *s)
+/* Preloads what takes the place of system calls. */
+static void preload(void)
 {
     const char *binary = getenv("ANNEAL_BINARY");
     char *path =
@@ -345,10 +442,25 @@ STAGE_CASE_TEARDOWN(a_trainer_that_cannot_be_started_ends_the_sweep, remove_prel
 #endif
     assert_int_equal(access(path, R_OK), 0);
     setenv("LD_PRELOAD", path, 1);
+}
+
+STAGE_CASE_TEARDOWN(a_trainer_that_cannot_be_started_ends_the_sweep, remove_preload, struct stage *s)
+{
+    preload();
     setenv("TEST_FORKS", "3", 1); /* two runs are tried, and one is trained */
     struct process *p = process_run(1, "sweep", s->config, "--name=one", OPTIMIZERS, "--jobs=2", NULL);
     assert_non_null(strstr(process_stderr(p), "cannot start a trainer: Resource temporarily unavailable"));
     assert_null(strstr(process_stderr(p), "a signal for all processes"));
+}
+
+/* As on a network without a lock service: nobody is waited for. */
+STAGE_CASE_TEARDOWN(a_file_system_without_locks_is_named, remove_preload, struct stage *s)
+{
+    char *folder = write_sweep(s, "a", 1);
+    preload();
+    setenv("TEST_NO_LOCKS", "1", 1);
+    process_expect_sentence(process_run(1, "sweep", "--resume", "a", NULL),
+                            kept_format("%s/lock: cannot lock: No locks available", folder));
 }
 
 TEST_MAIN()
