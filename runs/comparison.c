@@ -72,8 +72,15 @@ static bool same_value(const char *a, const char *b)
 static bool lists(const char *list, const char *value)
 {
     size_t n = strlen(value);
-    for (const char *at = list; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL)
+    char entry[64];
+    for (const char *at = list, *end; at; at = end ? end + 2 : NULL) {
+        end = strstr(at, ", ");
+        size_t length = end ? (size_t)(end - at) : strlen(at);
         if (strncmp(at, value, n) == 0 && (at[n] == '\0' || strncmp(at + n, ", ", 2) == 0)) return true;
+        if (length >= sizeof entry) continue; /* no number */
+        snprintf(entry, sizeof entry, "%.*s", (int)length, at);
+        if (same_value(entry, value)) return true;
+    }
     return false;
 }
 
@@ -89,7 +96,7 @@ static enum status add_settings(struct reader *r, struct compared *run, const st
     for (size_t k = 0; k < run->param_count; k++) {
         struct run_param *param = &run->params[k];
         const char *value = run_params_get(params, count, param->name);
-        if (!value || same_value(param->value, value) || lists(param->value, value)) continue;
+        if (!value || lists(param->value, value)) continue;
         param->value = arena_printf(&r->c->arena, "%s, %s", param->value, value);
         if (!param->value) return no_memory(r);
     }

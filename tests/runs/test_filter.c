@@ -347,6 +347,24 @@ TEST_CASE(values_are_shown_in_the_unit_of_their_field)
     }
 }
 
+/* What is not known comes last in either order. */
+TEST_CASE(a_nan_is_larger_than_all_numbers)
+{
+    static const struct field_value values[] = {{true, NULL, -1}, {true, NULL, INFINITY}, {true, NULL, NAN}};
+    const struct field_value unknown = {false, NULL, NAN};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(field_compare(&values[i], &values[k], false), (i > k) - (i < k));
+            assert_int_equal(field_compare(&values[i], &values[k], true), (i < k) - (i > k));
+            assert_true(field_compare(&values[i], &unknown, k) < 0);
+        }
+    struct field steps;
+    double number;
+    bool seconds;
+    assert_true(field_find("steps", &steps));
+    assert_false(field_parse_number(&steps, strcat(memset((char[100]){0}, '1', 63), "k"), &number, &seconds));
+}
+
 TEST_CASE_WITH(numbers_come_before_texts, NULL, forget)
 {
     make("mixed");

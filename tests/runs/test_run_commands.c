@@ -11,6 +11,7 @@
 
 #include "answer.h"
 #include "core/base/file.h"
+#include "runs/memory_usage.h"
 #include "store_fixture.h"
 #include "tests/cmocka.h"
 
@@ -130,6 +131,58 @@ TEST_CASE(of_long_lists_the_last_rows_are_shown)
     answer_free(&a);
 }
 
+/* Unknown processes are null, none are an empty list, and neither is a line of the page. */
+TEST_CASE(show_lists_the_processes_that_hold_memory_of_the_device)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct gpu_process processes[] = {{17, "python3", 3 << 20}, {18, "", -1}};
+    static const int64_t counts[] = {-1, 0, 2};
+    store_fixture_home("c-processes", home, sizeof home);
+    store_fixture_run(home, "held", id);
+    for (int i = 0; i < 3; i++) {
+        struct gpu_record record = {.wall_time = 1.7e9 + i,
+                                    .gpu = 1,
+                                    .memory_used_bytes = 5 << 20,
+                                    .processes = processes,
+                                    .process_count = counts[i]};
+        struct store *store = store_fixture_open(home);
+        if (gpu_samples_add(store, id, &record, &err)) fail_msg("%s", err.text);
+        store_close(store);
+        json_t *json = answer_json(home, "show held --json"),
+               *list = json_object_get(json_object_get(json, "device_sample"), "processes");
+        struct answer page = answer_of(home, "show held");
+        assert_int_equal(strstr(page.out, "Processes that hold its memory\n") != NULL, counts[i] == 2);
+        assert_int_equal(json_is_null(list), counts[i] < 0);
+        assert_int_equal(json_array_size(list), counts[i] < 0 ? 0 : counts[i]);
+        if (counts[i] == 2) {
+            json_t *first = json_array_get(list, 0), *last = json_array_get(list, 1);
+            assert_int_equal(json_integer_value(json_object_get(first, "pid")), 17);
+            assert_string_equal(json_string_value(json_object_get(first, "name")), "python3");
+            assert_int_equal(json_integer_value(json_object_get(first, "bytes")), 3 << 20);
+            assert_true(json_is_null(json_object_get(last, "name")));
+            assert_non_null(strstr(page.out, "python3"));
+            assert_non_null(strstr(page.out, "3.0 MiB"));
+        }
+        answer_free(&page);
+        json_decref(json);
+    }
+}
+
+/* An import may not know how many steps there were to be. */
+TEST_CASE(a_run_of_no_planned_length_shows_the_steps_it_has)
+{
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-endless", home, sizeof home);
+    answer_furnish(home, finished, crashed);
+    store_fixture_sql(home, "update runs set total_steps = 0 where name = 'psalms'");
+    store_fixture_sql(home, "update runs set total_steps = null, steps = null where name = 'ruth'");
+    struct answer a = answer_of(home, "runs");
+    assert_non_null(strstr(a.out, "early_stopped       300 "));
+    assert_non_null(strstr(a.out, "created               0 "));
+    answer_free(&a);
+}
+
 TEST_CASE(a_loss_that_was_never_recorded_is_no_nan)
 {
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
@@ -192,6 +245,18 @@ TEST_CASE(recorded_texts_cannot_steer_the_terminal)
     json_t *runs = answer_json(home, "runs --json"); /* JSON keeps what it can represent */
     assert_string_equal(json_string_value(json_object_get(json_array_get(runs, 0), "id")), "ruin\x1B[2J");
     json_decref(runs);
+}
+
+TEST_CASE(an_export_without_records_says_so)
+{
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], arguments[PATH_MAX + 100];
+    store_fixture_home("c-nothing", home, sizeof home);
+    answer_furnish(home, finished, crashed);
+    snprintf(arguments, sizeof arguments, "export ruth --format tensorboard -o '%s/scalars'", home);
+    struct answer a = answer_of(home, arguments);
+    assert_int_equal(a.code, 0);
+    assert_non_null(strstr(a.err, "-ruth: nothing was recorded\n"));
+    answer_free(&a);
 }
 
 TEST_CASE(json_numbers_are_as_short_as_in_the_csv)
@@ -309,6 +374,8 @@ static bool is_looked_at(const char *path, int times)
     return times == 0;
 }
 
+/* A trainer that answers one order: "stop" and checkpoints are carried out, factors are not: 0 after step 0,
+ * others before it has a step. */
 static int obey_one_order(void *argument)
 {
     char *home = argument, path[PATH_MAX];
@@ -324,27 +391,41 @@ static int obey_one_order(void *argument)
     struct writer_options options = {.home = home, .run_id = run.id};
     if (writer_open(&options, &writer, &err)) return 2;
     while (!writer_next_order(writer, &order)) usleep(1000);
-    writer_order_done(writer, order.id, 42, order.verb == ORDER_STOP ? "done" : "checkpoint written");
+    if (order.verb == ORDER_LR_FACTOR)
+        writer_order_done(writer, order.id, order.argument == 0 ? 0 : -1, "no room for it");
+    else
+        writer_order_done(writer, order.id, 42, order.verb == ORDER_STOP ? "done" : "checkpoint written");
     if (order.verb == ORDER_STOP && (writer_flush(writer, 60, &err) ||
                                      run_path(store, run.id, "lock", path, &err) || !is_looked_at(path, 10)))
         return 4;
     return writer_close(writer, RUN_STOPPED, NULL, &err) ? 3 : 0;
 }
 
-static void expect_obeyed(const char *name, const char *command, const char *outcome)
+static void expect_answer(const char *name, const char *command, int code, const char *outcome)
 {
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
     store_fixture_home(name, home, sizeof home);
     answer_furnish(home, finished, crashed);
     pid_t pid = store_fixture_fork(obey_one_order, home);
     while (store_fixture_number(home, "select max(segment) from runs") < 2) usleep(1000);
-    answer_expect(home, command, 0, outcome);
+    answer_expect(home, command, code, outcome);
     assert_int_equal(store_fixture_wait(pid), 0);
+}
+
+static void expect_obeyed(const char *name, const char *command, const char *outcome)
+{
+    expect_answer(name, command, 0, outcome);
 }
 
 TEST_CASE(order_waits_for_the_outcome)
 {
     expect_obeyed("c-wait", "order job checkpoint --wait", "step 42: checkpoint written");
+}
+
+TEST_CASE(an_order_that_was_not_carried_out_fails_with_the_reason)
+{
+    expect_answer("c-none", "order job lr-factor 2 --wait", 1, "-job: no room for it\n");
+    expect_answer("c-zero", "order job lr-factor 0 --wait", 0, "step 0: no room for it\n");
 }
 
 /* Who has stopped a run wants to resume it, which its trainer prevents until it has ended. */

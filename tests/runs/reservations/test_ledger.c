@@ -74,6 +74,28 @@ TEST_CASE(a_request_that_does_not_fit_is_refused_with_numbers_and_holders)
     ledger_close(ledger);
 }
 
+/* Four of them, and how many more there are. */
+TEST_CASE(a_refusal_names_the_first_holders)
+{
+    struct err err = {0};
+    int64_t id, ids[6];
+    struct ledger *ledger = opened("holders");
+    for (int i = 0; i < 6; i++) {
+        char holder[8], expected[200];
+        int n = snprintf(expected, sizeof expected, "; reserved: a 100.0 MiB (process %d)", (int)getpid());
+        for (int k = 1; k <= i && k < 4; k++)
+            n += snprintf(expected + n, sizeof expected - (size_t)n, ", %c 100.0 MiB (process %d)", 'a' + k,
+                          (int)getpid());
+        if (i >= 4) snprintf(expected + n, sizeof expected - (size_t)n, " and %d more", i - 3);
+        snprintf(holder, sizeof holder, "%c", 'a' + i);
+        assert_int_equal(ledger_reserve(ledger, &room, holder, 100 * MIB, &ids[i], &err), STATUS_OK);
+        assert_int_equal(ledger_reserve(ledger, &room, "large", 850 * MIB, &id, &err), STATUS_BUSY);
+        const char *found = strstr(err.text, "; reserved: ");
+        if (!found || strcmp(found, expected) != 0) fail_msg("%s, not %s", err.text, expected);
+    }
+    ledger_close(ledger);
+}
+
 /* Another program has 500 of 1000: 400 were reserved and 100 of them are taken already, so 300 are still to
  * come out of the 500 that are free, and the 100 that stay free. */
 TEST_CASE(memory_that_others_took_counts_once)

@@ -199,6 +199,21 @@ STAGE_CASE(what_may_not_be_read_is_neither_missing_nor_damaged, struct stage *s)
     }
 }
 
+/* Which is the case while its disk is not mounted. */
+STAGE_CASE(a_checkpoint_that_is_a_link_to_nowhere_is_left_as_it_is, struct stage *s)
+{
+    char *id = train(s, "base"), *elsewhere = stage_path(s, "elsewhere"), *away = stage_path(s, "away"),
+         *step = kept_format("%s/runs/%s/checkpoints/step-30", s->home, id);
+    assert_true(rename(step, elsewhere) == 0 && symlink(elsewhere, step) == 0);
+    doctor(s, 0);
+    assert_int_equal(rename(elsewhere, away), 0);
+    expect_line(doctor(s, 1), "problem", id, step, kept_format("leads to %s, which is not there", elsewhere),
+                "mount or restore that folder");
+    repair(1);
+    assert_int_equal(rename(away, elsewhere), 0);
+    doctor(s, 0);
+}
+
 STAGE_CASE(a_file_in_the_place_of_the_checkpoints_is_found, struct stage *s)
 {
     char *id = train(s, "base"), *path = kept_format("%s/runs/%s/checkpoints", s->home, id);
@@ -254,7 +269,9 @@ STAGE_CASE(missing_steps_are_found, struct stage *s)
     process_run(0, "resume", "halves", "--progress=none", NULL);
     stage_query(s, "delete from steps where step between 12 and 17 or step = 30");
     expect_line(doctor(s, 1), "problem", "anneal.db", "lacks the steps 12 to 17, 30 to 30");
-    stage_query(s, "delete from steps where step > 35 or step < 3");
+    stage_query(s, "delete from steps where step < 3");
+    expect_line(doctor(s, 1), "problem", "lacks the steps 0 to 2, 12 to 17, 30 to 30 (");
+    stage_query(s, "delete from steps where step > 35");
     expect_line(doctor(s, 1), "problem", "lacks the steps 0 to 2, 12 to 17, 30 to 30 and 1 more");
     stage_query(s, "delete from steps");
     expect_line(doctor(s, 1), "problem", "lacks the steps 0 to 39");
@@ -291,6 +308,7 @@ STAGE_CASE(folders_of_no_run_are_found, struct stage *s)
     expect_line(out, "problem", foreign, "belongs to no run", "move it away");
     assert_null(strstr(out, empty)); /* as of a run that is just being made */
     make_file(kept_format("%s/lock", empty));
+    make_file(kept_format("%s/log.txt.tmp-77", empty));
     expect_line(doctor(s, 1), "note", empty, "never began");
     repair(1);
     assert_int_equal(access(kept_format("%s/thesis.txt", foreign), F_OK), 0);

@@ -150,8 +150,15 @@ STAGE_CASE(a_batch_that_is_said_to_fit_is_the_largest, struct stage *s)
     }
     struct process *p = process_run(2, "estimate", "--fit", "12parsecs", NULL);
     process_expect_sentence(p, "--fit: \"12parsecs\" is not an amount of memory");
-    p = process_run(0, "estimate", s->config, "--fit=8MiB", NULL);
-    assert_non_null(strstr(process_stdout(p), "\nThis fits: "));
+    p = process_run(0, "estimate", s->config, "--fit=8MiB", "--device=cpu", "--train.batch_size=3",
+                    "--train.seed=7", NULL);
+    assert_non_null(
+        strstr(process_stdout(p), kept_format("\nThis fits: %d sequences of 32 tokens, or ", batch)));
+    assert_non_null(strstr(process_stdout(p), kept_format(" train %s --device cpu --train.seed=7 "
+                                                          "--train.batch_size=%d",
+                                                          s->config, batch)));
+    p = process_run(0, "estimate", s->config, "--fit=1KiB", NULL);
+    assert_non_null(strstr(process_stdout(p), "\nNot even one sequence of 32 tokens fits.\n"));
 }
 
 /* Where the small letter of I has no dot. */

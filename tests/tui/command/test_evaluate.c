@@ -118,6 +118,10 @@ static void a_text_shorter_than_a_sequence_is_evaluated_as_it_is(void **state)
     stage_write(tiny, "t", 1);
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, NULL),
                             "a text needs at least 2 tokens");
+    stage_write(stage_path(s, "blank.txt"), kept_format("%200s", ""), 200);
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", stage_path(s, "blank.txt"),
+                                        "--padding=32", "--seq-len=8", NULL),
+                            "no token counts: all predicted tokens are --padding");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s->corpus, "--padding=256", NULL),
                             "--padding 256: no token has this id, the model's vocabulary has 256");
 }

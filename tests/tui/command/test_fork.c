@@ -314,6 +314,14 @@ STAGE_CASE(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key, struc
                             "has done 40 of train.total_steps = 40 steps (to train longer: ");
     assert_int_equal(stage_count_runs(), 2);
     assert_int_equal(stage_count_leftovers(s), 0);
+    process_run(0, "fork", "base", "--step=30", "--name=grouped", "--param_group.norms.match=*norm*",
+                "--param_group.norms.lr_scale=0.5", "--progress=none", NULL);
+    text = stage_query(
+        s, "select text from events, runs where run_id = runs.id and name = 'grouped' and text like "
+           "'forked%'");
+    assert_non_null(strstr(text, "after 30 steps, with param_group.norms.match = *norm*, "
+                                 "param_group.norms.lr_scale = 0.5"));
+    stage_query(s, "delete from runs where name = 'grouped'");
     /* stored by an anneal that did not know these keys: they have not changed */
     stage_query(s, "update runs set config = replace(replace(config, 'background = true' || char(10), "
                    "''), 'from = ' || char(10), '') where name = 'base'");

@@ -65,6 +65,15 @@ TEST_CASE(the_end_of_a_run_is_told_with_its_outcome)
     assert_non_null(strstr(log, "hooks.on_event, end: the command failed with exit status 3"));
 }
 
+TEST_CASE(a_command_that_a_signal_ends_is_reported)
+{
+    struct hooked h;
+    open_hooked(&h, "hook-killed", "kill -KILL $$");
+    process_run(0, "train", h.stage.config, "--name", "hooked", h.command, "--train.total_steps=1", NULL);
+    expect_events(&h, (const char *const[]){"end", NULL}, "finished");
+    assert_non_null(strstr(read_log(&h), "hooks.on_event, end: the command was ended by signal 9"));
+}
+
 TEST_CASE(a_run_that_diverges_and_fails_says_both)
 {
     struct hooked h;

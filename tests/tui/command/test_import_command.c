@@ -2,7 +2,10 @@
 #include <limits.h>
 
 #include "core/base/file.h"
+#include "runs/recovery.h"
+#include "runs/spill.h"
 #include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
@@ -79,6 +82,47 @@ STAGE_CASE(importing_what_is_not_there_makes_no_store, struct stage *s)
     process_expect_sentence(process_run(1, "import", one, "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
     process_expect_sentence(process_run(1, "import", "--store", "/nowhere", NULL), "/nowhere: cannot open");
     assert_false(file_exists(away));
+}
+
+/* Of a run that the database lacks records of, one that is there with fewer steps, and one whose id another
+ * run has. */
+TEST_CASE(importing_a_store_says_why_runs_are_left_out_and_which_got_another_id)
+{
+    char home[PATH_MAX], other[PATH_MAX], ids[3][RUN_ID_MAX], id[RUN_ID_MAX];
+    three_runs_home("store-from", home);
+    three_runs_make(home, ids);
+    three_runs_home("store-to", other);
+    process_run(0, "import", "--store", home, NULL);
+    store_fixture_sql(other, "update runs set steps = 60 where name = 'base'");
+    store_fixture_sql(other, "update runs set created_at = 1 where name = 'odd'");
+    struct process *p = process_run(0, "import", "--store", home, NULL);
+    static const char *const texts[] = {
+        "left out: run %s is here already, with 60 of the 100 steps that it has there (to take that one, ",
+        "left out: run %s is here already\n", "run %s is %s-2 here, as the id was in use\n"};
+    for (int i = 0; i < 3; i++) {
+        char line[400];
+        snprintf(line, sizeof line, texts[i], ids[i], ids[i]);
+        if (!strstr(process_stderr(p), line)) fail_msg("no \"%s\" in: %s", line, process_stderr(p));
+    }
+    assert_non_null(strstr(process_stderr(p), "imported 1 of 3 runs\n"));
+    assert_string_equal(process_stdout(p), kept_format("%s-2\n", ids[2]));
+
+    three_runs_add(home, "late", "[train]\n", 3, 3, 1, 1, id);
+    struct err err = {0};
+    struct spill spill;
+    struct store *store = store_fixture_open(home);
+    if (recovery_begin(store, id, &spill, &err) ||
+        spill_add(&spill, 2, TABLE_SAMPLES, &(struct sample_record){9, "late", "text"}, &err))
+        fail_msg("%s", err.text);
+    spill_close(&spill);
+    store_close(store);
+    p = process_run(0, "import", "--store", home, "--filter", "name=late", NULL);
+    assert_non_null(
+        strstr(process_stderr(p), kept_format("left out: run %s has records in its folder that the "
+                                              "database lacks: `ANNEAL_HOME=\"%s\" ",
+                                              id, home)));
+    assert_non_null(strstr(process_stderr(p), " doctor --repair` stores them, then import it again\n"
+                                              "imported 0 of 1 run\n"));
 }
 
 /* Whose logs have the same name, as those of many trainers have. */

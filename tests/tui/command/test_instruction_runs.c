@@ -167,6 +167,20 @@ TEST(the_row_that_is_shown_marks_what_is_learned, struct place *p)
     text =
         process_output("data", "show", p->stage.corpus, "--data.tokenizer=bytes", "--train.seq_len=8", NULL);
     assert_non_null(strstr(text, ": 9 tokens, 8 learned, 1 sequence"));
+    /* the keys that choose what training reads */
+    static const char *const keys[] = {"--data.val_split=tail", "--data.val_fraction=0.5", "--train.seed=2",
+                                       "--data.shuffle=none", "--data.padding=32"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *random = i == 3 ? NULL : "--data.shuffle=random";
+        text = process_output("data", "show", p->stage.corpus, "--data.tokenizer=bytes", "--train.seq_len=64",
+                              "--training", "--row=9", "--data.shuffle=random", NULL);
+        char *other = process_output("data", "show", p->stage.corpus, "--data.tokenizer=bytes",
+                                     "--train.seq_len=64", "--training", "--row=9", keys[i], random, NULL);
+        if (strcmp(text, other) == 0) fail_msg("%s changes nothing: %s", keys[i], text);
+    }
+    process_expect_sentence(process_run(2, "data", "show", p->data, "--data.too_long=refuse",
+                                        "--train.seq_len=4", tokenizer, p->template_word, NULL),
+                            "train.seq_len");
     process_expect_sentence(
         process_run(2, "data", "show", p->data, "--data.format=labels", "--data.tokenizer=bytes", NULL),
         "learns a label for a text as a whole");

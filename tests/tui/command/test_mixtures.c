@@ -129,6 +129,11 @@ STAGE_CASE(a_row_of_packed_documents_can_be_shown, struct stage *s)
     int64_t tokens = (int64_t)json_array_size(json_object_get(row, "tokens"));
     assert_int_equal(stage_int(row, "learned"),
                      tokens - stage_int(row, "sequences")); /* all but the first of each */
+    text = process_output("data", "show", stage_path(s, "books.jsonl.gz"), "--data.format=text",
+                          "--data.tokenizer=bpe:300", "--data.documents=packed", "--train.seq_len=64", NULL);
+    int64_t lines = -1;
+    for (const char *at = text; at; at = strstr(at, "\n────\n"), at += at != NULL) lines++;
+    assert_int_equal(lines, stage_int(row, "sequences") - 1); /* one between two documents */
 }
 
 STAGE_CASE(documents_without_an_end_are_refused, struct stage *s)

@@ -423,6 +423,10 @@ STAGE_CASE(an_imported_model_goes_by_its_name, struct stage *s)
     char *said = process_output("model", "import", folder, NULL);
     assert_non_null(strstr(said, "mine: 11 tensors, 71.9 KiB, in "));
     assert_non_null(strstr(said, "anneal train --model.from=mine "));
+    char *elsewhere = stage_path(s, "elsewhere");
+    said = process_output("model", "import", folder, "-o", elsewhere, NULL);
+    assert_non_null(strstr(said, kept_format("%s: 11 tensors, 71.9 KiB, in %s", elsewhere, elsewhere)));
+    process_run(0, "evaluate", elsewhere, data, "--seq-len=32", NULL);
     said = process_output("model", "import", folder, "--name", "kept", NULL);
     assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK); /* nothing depends on where it came from */
     char *from_run = process_output("generate", "base", "--prompt=the", "--max-tokens=20", NULL);

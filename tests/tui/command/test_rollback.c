@@ -45,6 +45,10 @@ STAGE_CASE(a_rollback_is_a_segment_and_an_event, struct stage *s)
     process_run(0, TRAIN(s, "again"), "--health.on_spike=rollback", "--health.rollback_lr=0.5",
                 "--train.async=false", NULL);
     assert_int_equal(history_expect_same("back", "again"), 100);
+    process_run(0, "fork", "back", "--name=fork", "--train.total_steps=101", "--progress=none", NULL);
+    assert_non_null(
+        strstr(stage_query(s, "select text from events where text like 'forked from %'"),
+               " after 100 steps, with learning rate × 0.5 by its rollbacks, with train.total_steps"));
 }
 
 static int count_lines(const char *text)

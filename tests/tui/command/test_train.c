@@ -482,6 +482,16 @@ STAGE_CASE(the_number_of_threads_changes_no_loss, const struct stage *s)
     }
 }
 
+STAGE_CASE(a_resume_stores_the_records_that_the_database_lacks, struct stage *s)
+{
+    stage_run_without_table(s, "late");
+    struct process *p = process_start("resume", "late", "--progress=plain", NULL);
+    process_wait_text(p, " records that the database lacked were read from the run's folder");
+    process_signal(p, SIGTERM);
+    process_expect(0, p);
+    stage_expect(s, "select count(*) = max(step) + 1 and min(step) = 0 from steps", "1");
+}
+
 STAGE_CASE(a_run_that_the_database_has_lost_goes_on_from_its_folder, struct stage *s)
 {
     process_run(0, "train", s->config, "--name", "whole", "--progress=none", NULL);

@@ -28,6 +28,7 @@ STAGE_CASE(words_that_mean_nothing_are_one_line_that_points_to_the_help, struct 
             assert_string_equal(process_stderr(p), "");
         }
     }
+    assert_non_null(strstr(process_output("train", "--help-config", NULL), "learning_rate"));
     static const char *const empty[][4] = {{"train", ""},
                                            {"resume", ""},
                                            {"fork", ""},
