@@ -319,4 +319,45 @@ TEST_CASE(a_long_history_is_deleted_in_turns_which_may_be_interrupted)
     store_close(store);
 }
 
+/* A file, or a folder that is not empty, has the name already; a folder may not be made at all. */
+TEST_CASE(a_name_that_is_taken_on_the_disk_gets_a_number)
+{
+    char path[PATH_MAX + 100];
+    struct err err = {0};
+    const struct run_new run = {.name = "a", .device = "cpu", .precision = "fp32", .config = ""};
+    store_fixture_home("taken", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    snprintf(path, sizeof path, "%s/runs/a-2/x", home);
+    assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    snprintf(path, sizeof path, "%s/runs/a", home);
+    assert_int_equal(file_write_atomic(path, "mine", 4, &err), STATUS_OK);
+    assert_int_equal(run_begin(store, &run, 1.7e9, "a", id, &err), STATUS_OK);
+    assert_string_equal(id, "a-3");
+    run_abandon(store, id);
+    assert_int_equal(run_begin(store, &run, 1.7e9, "none/b", id, &err), STATUS_IO);
+    snprintf(path, sizeof path, "%s/runs/none/b: cannot create the folder: No such file or directory", home);
+    if (strcmp(err.text, path) != 0) fail_msg("%s", err.text);
+    store_close(store);
+}
+
+/* Its checkpoints are on their way out, and there are no others. */
+TEST_CASE(a_run_whose_checkpoints_are_going_is_half_deleted)
+{
+    char folder[PATH_MAX + 200];
+    struct err err = {0};
+    struct run_info run;
+    store_fixture_home("going", home, sizeof home);
+    store_fixture_run(home, "half", id);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_get(store, id, &run, &err), STATUS_OK);
+    assert_false(run_is_half_deleted(store, &run));
+    snprintf(folder, sizeof folder, "%s/runs/%s/%s", home, id, RUN_CHECKPOINTS_GOING);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    assert_true(run_is_half_deleted(store, &run));
+    snprintf(folder, sizeof folder, "%s/runs/%s/checkpoints", home, id);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    assert_false(run_is_half_deleted(store, &run));
+    store_close(store);
+}
+
 TEST_MAIN()

@@ -259,6 +259,26 @@ TEST_CASE(an_export_without_records_says_so)
     answer_free(&a);
 }
 
+TEST_CASE(an_export_takes_what_fits_its_format)
+{
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], arguments[PATH_MAX + 100];
+    store_fixture_home("c-fits", home, sizeof home);
+    answer_furnish(home, finished, crashed);
+    struct answer a = answer_of(home, "export psalms --format long --table steps");
+    assert_int_equal(a.code, 0);
+    assert_non_null(strstr(a.out, ",loss,"));
+    assert_null(strstr(a.out, ",val_loss,"));
+    answer_free(&a);
+    answer_expect(home, "export psalms --format long --table memory", 2, "hold the metrics of --table steps");
+    answer_expect(home, "export psalms --log", 2, "--log and --smooth need --format svg");
+    answer_expect(home, "export psalms --smooth 0.5", 2, "--log and --smooth need --format svg");
+    snprintf(arguments, sizeof arguments, "export psalms -o '%s'", home); /* a folder, also without a slash */
+    a = answer_of(home, arguments);
+    assert_int_equal(a.code, 0);
+    assert_non_null(strstr(a.err, "/steps.csv\n"));
+    answer_free(&a);
+}
+
 TEST_CASE(json_numbers_are_as_short_as_in_the_csv)
 {
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];

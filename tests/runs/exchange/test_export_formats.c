@@ -223,6 +223,13 @@ TEST_CASE(tensorboard_gets_a_file_a_metric_with_its_own_columns)
         export_tensorboard(store, id, everything, "/proc/nowhere", &arena, &written, &count, &err),
         STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "/proc/nowhere/epoch.csv"));
+    store_fixture_sql(home, "update measures set name = 'a quiz' where name = 'other-1.b'");
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
+                     STATUS_OK);
+    store_fixture_sql(home, "update measures set name = 'a' || char(127) where name = 'a quiz'");
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
+                     STATUS_CORRUPT);
+    store_fixture_sql(home, "delete from measures where name like 'a%'");
     store_fixture_sql(home, "update measures set name = '../quiz_acc' where name = 'quiz_acc'");
     assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
                      STATUS_CORRUPT);
@@ -233,6 +240,26 @@ TEST_CASE(tensorboard_gets_a_file_a_metric_with_its_own_columns)
     assert_null(strchr(err.text, '\033'));
     arena_release(&arena);
     store_close(store);
+}
+
+TEST_CASE(curves_are_written_with_their_smoothed_values_if_they_have_them)
+{
+    static const struct series_point points[] = {
+        {.first_step = 0, .last_step = 9, .mean = 2.5, .min = 2, .max = 3, .last = 2.25},
+        {.first_step = 10, .last_step = 19, .mean = NAN, .min = NAN, .max = NAN, .last = NAN}};
+    static const double smooth[] = {2.5, 0.1};
+    static const struct export_curve curves[] = {{"a, b", points, 2, smooth}, {"c", points, 1, NULL}};
+    char path[PATH_MAX];
+    struct err err = {0};
+    snprintf(path, sizeof path, "%s/curves.csv", getenv("ANNEAL_TEST_DIR"));
+    assert_int_equal(export_curves(curves, 2, "tokens", path, &err), STATUS_OK);
+    char *text = store_fixture_slurp(path, NULL);
+    assert_string_equal(text, "curve,first_tokens,last_tokens,mean,min,max,last,smoothed\r\n"
+                              "\"a, b\",0,9,2.5,2,3,2.25,2.5\r\n\"a, b\",10,19,nan,nan,nan,nan,0.1\r\n"
+                              "c,0,9,2.5,2,3,2.25,\r\n");
+    free(text);
+    assert_int_not_equal(export_curves(curves, 2, "step", "/proc/nowhere/curves.csv", &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "/proc/nowhere/curves.csv"));
 }
 
 static json_t *member(json_t *object, const char *name)

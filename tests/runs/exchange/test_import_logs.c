@@ -1,11 +1,14 @@
 /* Logs of TensorBoard and wandb, made by tests/fixtures/logs/make_logs.py: what they hold is imported, and no
  * damage does more than fail with a sentence. check_logs.py beside it compares logs at random. */
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <zlib.h>
 
 #include "core/base/file.h"
+#include "runs/annotation.h"
 #include "runs/exchange/export.h"
+#include "runs/exchange/protobuf.h"
 #include "runs/exchange/record_file.h"
 #include "tests/cmocka.h"
 #include "tests/long.h"
@@ -119,16 +122,22 @@ TEST_CASE(names_that_differ_little_stay_apart)
     store_close(store);
 }
 
-/* Returns where the next one begins. Its content is the text, or for a larger size zeros. */
-static size_t add_part(unsigned char *file, size_t at, int kind, const char *text, size_t size)
+/* Seals the part of a record whose content is behind its header; returns where the next one begins. */
+static size_t seal_part(unsigned char *file, size_t at, int kind, size_t size)
 {
     unsigned char *part = file + at;
-    memcpy(part + 7, text, size < strlen(text) ? size : strlen(text));
     part[6] = (unsigned char)kind;
     uint32_t crc = (uint32_t)crc32(0, part + 6, (uInt)size + 1);
     for (int i = 0; i < 4; i++) part[i] = (unsigned char)(crc >> 8 * i);
     part[4] = (unsigned char)size, part[5] = (unsigned char)(size >> 8);
     return at + 7 + size;
+}
+
+/* The same with this content: the text, or for a larger size zeros. */
+static size_t add_part(unsigned char *file, size_t at, int kind, const char *text, size_t size)
+{
+    memcpy(file + at + 7, text, size < strlen(text) ? size : strlen(text));
+    return seal_part(file, at, kind, size);
 }
 
 TEST_CASE(settings_whose_names_differ_little_stay_apart)
@@ -224,6 +233,118 @@ TEST_CASE(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary)
     free(evals);
     free(measures);
     store_close(store);
+}
+
+/* Appends a field of a message, a text of n bytes; returns the message's new size. */
+static size_t add_field(unsigned char *message, size_t at, unsigned number, const void *text, size_t n)
+{
+    const unsigned key = number << 3 | PROTOBUF_BYTES;
+    if (key > 0x7F) message[at++] = (unsigned char)(key | 0x80);
+    message[at++] = (unsigned char)(key > 0x7F ? key >> 7 : key);
+    if (n > 0x7F) message[at++] = (unsigned char)(n | 0x80);
+    message[at++] = (unsigned char)(n > 0x7F ? n >> 7 : n);
+    memcpy(message + at, text, n);
+    return at + n;
+}
+
+/* An item {key, value} in field 1 of a message. */
+static size_t add_item(unsigned char *message, size_t at, const char *key, const char *json)
+{
+    unsigned char item[200];
+    size_t n = add_field(item, 0, 1, key, strlen(key));
+    n = add_field(item, n, 16, json, strlen(json));
+    return add_field(message, at, 1, item, n);
+}
+
+/* Integers are zigzag: 6 is 3 and 5 is -3. A setting without a name is "_"; beside a NaN, which is no JSON,
+ * numbers stay numbers. The summary of the run's own record counts, too. */
+TEST_CASE(a_run_of_wandb_may_hold_what_the_library_seldom_writes)
+{
+    char home[PATH_MAX], path[PATH_MAX];
+    unsigned char part[300], run[2000], record[3000], file[8000] = ":W&B\xE1\xBE";
+    char tag[TAG_MAX];
+    struct err err = {0};
+    size_t at = 7, n, size = add_field(run, 0, 1, "id", 2);
+    n = add_item(part, 0, "a", "{\"\":1,\"b\":[NaN,0.12345678901234567890]}");
+    size = add_field(run, size, 4, part, n);
+    n = add_item(part, 0, "left", "2.5");
+    size = add_field(run, size, 5, part, n);
+    memset(tag, 1, sizeof tag); /* each becomes a replacement character of three bytes */
+    tag[0] = 'x';
+    size = add_field(run, size, 10, tag, sizeof tag - 1);
+    n = add_field(record, 0, 17, run, size);
+    memcpy(file + at + 7, record, n);
+    at = seal_part(file, at, 1, n);
+    n = add_field(part, 0, 1, "\x12\x02up\x28\x06", 6); /* item: nested key, integer */
+    n = add_field(part, n, 1,
+                  "\x12\x04"
+                  "down\x28\x05",
+                  8);
+    n = add_field(part, n, 2, "\x08\x04", 2); /* step 4 */
+    size = add_field(record, 0, 2, part, n);
+    memcpy(file + at + 7, record, size);
+    at = seal_part(file, at, 1, size);
+    store_fixture_home("wandb-seldom", home, sizeof home);
+    snprintf(path, sizeof path, "%s/run.wandb", home);
+    assert_int_equal(file_write_atomic(path, file, at, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, path);
+    expect_rows(store, made.id, TABLE_MEASURES, "1,4,down,-3\n1,4,left,2.5\n1,4,up,3\n");
+    store_close(store);
+    char *params = store_fixture_text(home, "select name, value from params where name like 'wandb.a%'"),
+         *tags = store_fixture_text(home, "select length(cast(tag as blob)) from tags");
+    assert_string_equal(params, "wandb.a._|1\nwandb.a.b|[\"NaN\",0.123456789012346]");
+    assert_string_equal(tags, "37"); /* of TAG_MAX - 1 at most */
+    free(params);
+    free(tags);
+}
+
+/* What a message of few bytes is; nothing behind it is read. */
+TEST_CASE(fields_of_a_message_have_their_limits)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+        bool good;
+        uint32_t number;
+        uint64_t whole;
+    } cases[] = {
+        {"\x08\x05", 2, true, 1, 5},
+        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, true, 1, UINT64_MAX},
+        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, false, 0, 0},
+        {"\x08\x80", 2, false, 0, 0},
+        {"\xf8\xff\xff\xff\x7f\x07", 6, true, UINT32_MAX, 7},
+        {"\x80\x80\x80\x80\x80\x01\x07", 7, false, 0, 0}, /* 2^32 */
+        {"\x00\x07", 2, false, 0, 0},
+        {"\x0d\x01\x02\x03\x04", 5, true, 1, 0x04030201},
+        {"\x0d\x01\x02\x03", 4, false, 0, 0},
+        {"\x09\x01\x02\x03\x04\x05\x06\x07\x08", 9, true, 1, 0x0807060504030201},
+        {"\x0a\x03"
+         "ab",
+         4, false, 0, 0},
+        {"\x0b\x0c", 2, false, 0, 0}, /* a group */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const unsigned char *bytes = (const unsigned char *)cases[i].bytes;
+        struct protobuf message = {bytes, bytes + cases[i].size, false};
+        struct protobuf_field field;
+        bool good = protobuf_next(&message, &field);
+        if (good != cases[i].good || message.bad == good) fail_msg("case %zu: %d", i, good);
+        if (good && (field.number != cases[i].number || field.whole != cases[i].whole))
+            fail_msg("case %zu: %" PRIu32 " %" PRIx64, i, field.number, field.whole);
+        assert_false(protobuf_next(&message, &field));
+    }
+    const unsigned char text[] = "\x0a\x04"
+                                 "ab\xc3\xa9";
+    struct protobuf message = {text, text + 6, false};
+    struct protobuf_field field;
+    assert_true(protobuf_next(&message, &field));
+    static const char *const cut[] = {"", "a", "ab", "ab", "ab\xc3\xa9", "ab\xc3\xa9"};
+    for (size_t size = 1; size <= 6; size++) {
+        char buf[8] = "xxxxxxx";
+        assert_string_equal(protobuf_text(&field, buf, size), cut[size - 1]);
+        if (size < 6) assert_int_equal(buf[size], 'x');
+    }
 }
 
 TEST_CASE(the_step_that_a_trainer_logs_is_the_step)

@@ -183,6 +183,19 @@ TEST_CASE(keys_have_their_limits)
     assert_false(is_refused("tokens.csv", SCALARS "1,1,2\n"));
 }
 
+TEST_CASE(a_log_of_llmc_begins_with_any_step)
+{
+    static const char *const firsts[] = {"s:0", "s:9"};
+    for (size_t i = 0; i < 2; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s tel:3.5\ns:10 trl:3\n", firsts[i]);
+        import_texts((const char *[]){"main.log", text, NULL});
+        assert_true(store_fixture_number(home, "select count(*) from steps") == 1);
+    }
+    assert_true(is_refused("main.log", "s:-1 trl:3\n"));
+    assert_true(is_refused("main.log", "s:x trl:3\n"));
+}
+
 TEST_CASE(an_absurd_time_is_not_the_runs)
 {
     import_texts((const char *[]){"loss.csv", SCALARS "1e15,0,2\n", NULL});

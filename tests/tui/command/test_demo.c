@@ -4,6 +4,8 @@
 
 #include "runs/run.h"
 #include "tests/cmocka.h"
+#include "tests/kept.h"
+#include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tests/tui/view/pty.h"
@@ -132,6 +134,35 @@ TEST_CASE(a_second_demo_offers_to_watch_to_resume_or_to_start_anew)
     assert_int_equal(stage_count_leftovers(&s.stage), 0);
 }
 
+/* One that fails would fail again, but on a terminal somebody can look at it first. */
+TEST_CASE(what_a_second_demo_offers_first_loses_nothing)
+{
+    static const struct {
+        const char *status, *offer;
+    } cases[] = {{"finished", "What now? [w]"}, {"early_stopped", "What now? [w]"},
+                 {"stopped", "What now? [r]"},  {"failed", "What now? [r]"},
+                 {"running", "What now? [r]"}, /* its trainer is gone */
+                 {"paused", "What now? [w]"}};
+    struct small s;
+    struct run_lock lock = {-1};
+    char id[RUN_ID_MAX];
+    small_open(&s, "offers", "--train.total_steps=10");
+    store_fixture_run(s.stage.home, "demo", id);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stage_query(&s.stage, kept_format("update runs set status = '%s' returning name", cases[i].status));
+        struct store *store = store_fixture_open(s.stage.home);
+        if (i == 5) assert_int_equal(run_lock_acquire(store, id, &lock, NULL), STATUS_OK);
+        store_close(store);
+        struct pty *pty = open_demo(&s, NULL);
+        pty_wait_text(pty, cases[i].offer);
+        pty_send(pty, i % 2 ? "\004" : "qq\nq\n"); /* the end of the input; qq is no answer */
+        assert_int_equal(pty_wait_exit(pty), 0);
+        pty_close(pty);
+    }
+    run_lock_release(&lock);
+    expect_runs(&s, "demo 0");
+}
+
 TEST_CASE(without_utf8_it_says_how_the_charts_can_be_seen)
 {
     struct small s;
@@ -165,10 +196,16 @@ TEST_CASE(without_a_terminal_it_resumes_what_was_stopped_else_starts_anew)
     process_signal(p, SIGINT);
     process_expect(130, p);
     expect_runs(&s, "demo 2");
+    stage_query(&s.stage, "update runs set status = 'running' returning name"); /* crashed */
+    p = process_open(&(struct process_options){.arguments = s.words});
+    process_wait_text(p, "continues after step");
+    process_signal(p, SIGINT);
+    process_expect(130, p);
+    expect_runs(&s, "demo 3");
     stage_query(&s.stage, "update runs set status = 'finished' returning name");
     s.words[2] = "--train.total_steps=3";
     process_expect(0, process_open(&(struct process_options){.arguments = s.words}));
-    expect_runs(&s, "demo 2, demo 1");
+    expect_runs(&s, "demo 3, demo 1");
     char *shown = process_output("show", "latest", "--json", NULL);
     assert_non_null(strstr(shown, "\"recipe\": \"quick\""));
 }

@@ -33,6 +33,23 @@ TEST_CASE(a_line_reports_everything_where_there_is_room)
     assert_string_equal(line, "training: 25% (500 of 2000), 25.0 step/s, ETA 4m 00s, loss 5.13  12.3k tok/s");
 }
 
+TEST_CASE(a_rate_has_three_digits)
+{
+    static const struct {
+        double rate;
+        const char *text;
+    } cases[] = {{0.25, "0.25 step/s"}, {9.5, "9.50 step/s"}, {10, "10.0 step/s"},
+                 {99.5, "99.5 step/s"}, {100, "100 step/s"},  {1500, "1.50k step/s"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[2048];
+        struct progress_view view = training;
+        view.speed = cases[i].rate;
+        progress_bar_plain(&view, line, sizeof line);
+        const char *rate = strstr(line, "), ");
+        if (!rate || strncmp(rate + 3, cases[i].text, strlen(cases[i].text)) != 0) fail_msg("%s", line);
+    }
+}
+
 TEST_CASE(a_line_fits_any_width)
 {
     char line[2048];
