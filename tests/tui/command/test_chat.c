@@ -216,6 +216,27 @@ static void what_cannot_be_a_conversation_is_one_sentence(void **state)
                             "chat --template FILE`, or continue a text");
 }
 
+static void a_prompt_may_be_as_long_as_the_model_reads(void **state)
+{
+    struct stage *s = *state;
+    const char *folder = open_poet(s, "64");
+    static char prompt[100];
+    memset(prompt, 'a', 64);
+    struct process *p = process_run(0, "generate", folder, "--prompt", prompt, "--max-tokens=1", NULL);
+    assert_string_equal(process_stderr(p),
+                        "anneal: with the prompt it has 65 tokens; the model has seen the last 64 of "
+                        "them at a time\n");
+    prompt[64] = 'b';
+    p = process_run(0, "generate", folder, "--prompt", prompt, "--max-tokens=1", NULL);
+    assert_non_null(
+        strstr(process_stderr(p), "the prompt has 65 tokens and the model takes 64: it continues the"));
+    p = process_run(2, "generate", folder, "--chat", "--prompt", prompt, NULL);
+    assert_non_null(strstr(process_stderr(p), " tokens, the model takes 1 to 63"));
+    process_run(0, "evaluate", folder, "--data", s->corpus, "--seq-len=64", NULL);
+    process_expect_sentence(process_run(2, "evaluate", folder, "--data", s->corpus, "--seq-len=65", NULL),
+                            "the model was trained for at most 64 tokens");
+}
+
 static void ctrl_c_ends_the_answer_and_not_the_program(void **state)
 {
     struct stage *s = *state;
@@ -348,6 +369,7 @@ int main(void)
         STAGE_TEST(commands_change_the_conversation),
         STAGE_TEST(a_conversation_that_no_longer_fits_loses_its_oldest_messages),
         STAGE_TEST(what_cannot_be_a_conversation_is_one_sentence),
+        STAGE_TEST(a_prompt_may_be_as_long_as_the_model_reads),
         STAGE_TEST(ctrl_c_ends_the_answer_and_not_the_program),
         STAGE_TEST(the_help_fits_a_terminal_of_80_columns),
         STAGE_TEST(a_line_is_edited_and_earlier_ones_come_back),

@@ -143,6 +143,43 @@ STAGE_CASE(what_is_damaged_never_stays_in_place_of_what_is_whole, struct stage *
     assert_string_equal(checkpoints(lost), "step-10.damaged step-20.damaged step-30.damaged step-40.damaged");
 }
 
+/* What it leads to may be all that there is of a model. */
+STAGE_CASE(a_checkpoint_that_is_a_link_stays, struct stage *s)
+{
+    char *folder = train(s, "base"), *step = kept_format("%s/checkpoints/step-10", folder),
+         *elsewhere = stage_path(s, "elsewhere");
+    assert_true(rename(step, elsewhere) == 0 && symlink(elsewhere, step) == 0);
+    clean(NULL);
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-40");
+    assert_true(file_exists(kept_format("%s/trainer.json", step)));
+}
+
+STAGE_CASE(an_old_checkpoint_that_is_damaged_goes_with_the_damaged_ones, struct stage *s)
+{
+    char *folder = train(s, "base");
+    damage(folder, 10);
+    clean("--only=damaged");
+    assert_string_equal(checkpoints(folder), "step-20 step-30 step-40");
+}
+
+/* As a damaged database may name them. */
+STAGE_CASE(a_folder_outside_of_the_runs_is_never_cleaned, struct stage *s)
+{
+    static const char *const ids[] = {"../victim", ".victim"};
+    char *folder = train(s, "base");
+    for (int i = 0; i < 2; i++) {
+        char *victim = kept_format("%s/runs/%s", s->home, ids[i]),
+             *file = kept_format("%s/log.txt.tmp-7", victim);
+        assert_int_equal(file_make_folders(victim, NULL), STATUS_OK);
+        stage_write(file, "mine", 4);
+        store_fixture_sql(s->home,
+                          kept_format("pragma foreign_keys = off; update runs set id = '%s'", ids[i]));
+        clean(NULL);
+        assert_true(file_exists(file));
+    }
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-30 step-40");
+}
+
 STAGE_CASE(what_others_refer_to_stays_and_deleting_it_warns, struct stage *s)
 {
     char *folder = train(s, "base");

@@ -56,6 +56,12 @@ TEST_CASE(an_option_is_offered_once_and_then_its_values)
     assert_string_equal(CANDIDATES("runs", ""),
                         "--filter --sort --columns --json --help"); /* there is nothing else */
     assert_string_equal(CANDIDATES("train", "--", "--js"), ":files");
+    assert_string_equal(CANDIDATES("export", "x", "-o"), ""); /* a letter stands for itself */
+    assert_string_equal(CANDIDATES("export", "x", "--formatx=csv", "--f"), "--format");
+    assert_string_equal(CANDIDATES("order", "--wait", "x", "c"), "continue checkpoint");
+    assert_string_equal(CANDIDATES("order", "-", "c"), "continue checkpoint"); /* a dash alone is a word */
+    assert_string_equal(CANDIDATES("data", "-"), "--help");
+    assert_string_equal(CANDIDATES("-"), "--help --version");
 }
 
 TEST_CASE(keys_come_by_section_and_with_the_values_that_they_accept)

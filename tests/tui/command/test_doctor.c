@@ -332,11 +332,17 @@ STAGE_CASE(leftovers_are_noted, struct stage *s)
     assert_int_equal(mkdir(kept_format("%s/checkpoints/step-35.suspect", folder), 0777), 0);
     make_file(text);
     make_file(kept_format("%s/notes.tmp", folder)); /* not anneal's */
+    char *models = kept_format("%s/models", s->home), *model = kept_format("%s/mine.tmp-77", models);
+    assert_int_equal(mkdir(models, 0777), 0);
+    make_file(model);
+    const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, model, old, 0), 0);
     const char *out = doctor(s, 0);
     expect_line(out, "note", half, "is left over: unfinished", "anneal clean` removes it");
     expect_line(out, "note", going, "half removed");
     expect_line(out, "note", "step-35.suspect", "whole, but a rollback has set it aside");
     expect_line(out, "note", text, "unfinished");
+    expect_line(out, "note", model, "unfinished");
     assert_null(strstr(out, "notes.tmp"));
 }
 

@@ -308,6 +308,7 @@ STAGE_CASE(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key, struc
         process_run(1, "fork", "base", "--step=7", NULL),
         "there is no checkpoint of step 7, or it has been removed: the newest 9 and the best are kept "
         "(checkpoint.keep; there are: 10, 20, 30, 40)");
+    process_expect_sentence(process_run(1, "fork", "base", "--step=0", NULL), "no checkpoint of step 0, or ");
     process_expect_sentence(process_run(2, "fork", "base", "--step=ten", NULL),
                             "--step ten: must be a whole number from 0");
     process_expect_sentence(process_run(2, "fork", "base", NULL),

@@ -140,6 +140,8 @@ STAGE_CASE(what_cannot_be_searched_is_said_in_one_sentence, struct stage *s)
 {
     process_expect_sentence(process_run(2, "lr-find", s->config, "--from=0.1", "--to=0.01", NULL),
                             "--from 0.1: must be below --to 0.01");
+    process_expect_sentence(process_run(2, "lr-find", s->config, "--from=0.1", "--to=0.1", NULL),
+                            "must be below --to 0.1");
     process_expect_sentence(
         process_run(1, "lr-find", s->config, "--from=1e-9", "--to=1e-8", "--steps=20", NULL), "(raise --to)");
     process_expect_sentence(

@@ -416,8 +416,13 @@ STAGE_CASE(an_imported_model_goes_by_its_name, struct stage *s)
 {
     char path[700];
     open_base(s);
-    char *folder = stage_path(s, "mine");
+    char *folder = stage_path(s, "mine"), *place = kept_format("%s/models", s->home);
     char *data = kept_format("--data=%s", s->corpus);
+    stage_write(place, "", 0);
+    process_expect_sentence(process_run(1, "model", "list", NULL),
+                            kept_format("%s/: cannot read the folder: Not a directory", place));
+    assert_int_equal(unlink(place), 0);
+    assert_string_equal(process_output("model", "list", NULL), "");
     char *train = kept_format("--data.train=%s", s->corpus);
     process_output("model", "export", "base", "-o", folder, NULL);
     char *said = process_output("model", "import", folder, NULL);
