@@ -346,11 +346,12 @@ BUILTIN(run_map)
     const struct list *items = items_or_none(j, self);
     struct arguments given = argument_of(a[1]);
     if (!a[2].kind == !a[0].kind) JINJA_REFUSE(j, "map: needs a filter or an attribute");
+    if (a[0].kind && a[3].kind) JINJA_REFUSE(j, "map: a default needs an attribute");
     for (size_t i = 0; i < items->count; i++) {
         struct value item = a[2].kind ? attribute_of(j, items->items[i], a[2])
                                       : jinja_call_named(j, FILTER, value_text_or(j, a[0], TEXT("")),
                                                          items->items[i], &given);
-        list_append(j, out, item.kind == VALUE_UNDEFINED && a[2].kind ? value_or(a[3], item) : item);
+        list_append(j, out, item.kind == VALUE_UNDEFINED ? value_or(a[3], item) : item);
     }
     return out;
 }

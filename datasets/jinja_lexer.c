@@ -110,7 +110,7 @@ static void lex_string(struct lexer *p)
     struct buffer out = {0};
     size_t start = p->at;
     char quote = p->s.at[p->at++];
-    while (source_at(p, p->at) != quote || p->at >= p->s.n) {
+    while (source_at(p, p->at) != quote) {
         size_t from = p->at;
         while (p->at < p->s.n && p->s.at[p->at] != quote && p->s.at[p->at] != '\\') p->at++;
         if (p->at >= p->s.n)

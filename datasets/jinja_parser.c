@@ -195,7 +195,7 @@ static struct node *parse_test(struct parser *p, struct node *base)
 {
     bool negated = skip(p, "not");
     struct node *node = node_named(p, NODE_TEST, base);
-    bool ends = here(p, "else") || here(p, "or") || here(p, "and") || here(p, "if");
+    bool ends = here(p, "else") || here(p, "or") || here(p, "and");
     if (here(p, "is")) jinja_syntax(p->j, "tests cannot follow each other:", p->now->text);
     if (here(p, "("))
         parse_arguments(p, node);

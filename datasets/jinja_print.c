@@ -1,5 +1,4 @@
 /* Values as text, as Python writes them: str(), repr() and json.dumps(). See jinja.h. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +11,12 @@ static void put(struct jinja *j, struct buffer *buffer, const char *text)
     buffer_put(j, buffer, (struct text){text, strlen(text)});
 }
 
-/* As Python's repr of a float: the shortest digits that read back. */
-static void put_real(struct jinja *j, struct buffer *out, double real, bool json)
+/* As Python's repr of a float: the shortest digits that read back. Neither a template nor JSON can hold an
+ * infinite one. */
+static void put_real(struct jinja *j, struct buffer *out, double real)
 {
     char buf[40], digits[24];
     int precision = 0, exponent;
-    if (!isfinite(real)) {
-        const char *words[] = {"nan", "inf", "-inf", "NaN", "Infinity", "-Infinity"};
-        put(j, out, words[(json ? 3 : 0) + (isnan(real) ? 0 : real > 0 ? 1 : 2)]);
-        return;
-    }
     do snprintf(buf, sizeof buf, "%.*e", precision, real);
     while (strtod(buf, NULL) != real && precision++ < 17);
     exponent = atoi(strchr(buf, 'e') + 1);
@@ -134,7 +129,7 @@ static void put_value(struct jinja *j, struct buffer *out, struct value value,
         snprintf(number, sizeof number, "%lld", (long long)value.whole);
         put(j, out, number);
     } else if (value.kind == VALUE_REAL) {
-        put_real(j, out, value.real, json);
+        put_real(j, out, value.real);
     } else if (value.kind == VALUE_STRING) {
         if (value.safe && !json) JINJA_REFUSE(j, "a list with a text marked as safe cannot be printed");
         put_quoted(j, out, value.text, style);
