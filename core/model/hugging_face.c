@@ -243,14 +243,14 @@ static void read_rope(struct reading *r, const json_t *json, struct model_config
     c->rope_truncate = read_bool(r, rope, "truncate", !json_object_get(rope, "truncate")); /* null: false */
 }
 
-/* Layer types as a list, or as transformers makes it where there is none: layers from `from` on have the
- * window. */
+/* Called while there is no error. Layer types as a list, or as transformers makes it where there is none:
+ * layers from `from` on have the window. */
 static bool has_window(struct reading *r, const json_t *types, int layer, int from)
 {
     const json_t *type = json_array_get(types, (size_t)layer);
     const char *word = json_is_string(type) ? json_string_value(type) : "";
     if (!types) return layer >= from;
-    if (strcmp(word, sliding) != 0 && strcmp(word, full) != 0 && !r->status)
+    if (strcmp(word, sliding) != 0 && strcmp(word, full) != 0)
         r->status = err_set(r->err, STATUS_USAGE,
                             "%s: layer_types must have \"%s\" or \"%s\" for each layer; for layer %d it has "
                             "%.40s",
@@ -266,7 +266,7 @@ static void add_full(struct reading *r, struct model_config *c, int from, int to
     snprintf(range, sizeof range, to > from ? "%s%d-%d" : "%s%d", used ? "," : "", from, to);
     if (used + strlen(range) < sizeof c->full_attention_layers)
         strcpy(list + used, range);
-    else if (!r->status)
+    else
         r->status =
             err_set(r->err, STATUS_USAGE,
                     "%s: layer_types changes too often (the list of its layers without a window must be "
@@ -331,7 +331,7 @@ static void read_activation(struct reading *r, const json_t *json)
 {
     const json_t *value = find(json, "hidden_act");
     const char *word = json_string_value(value);
-    if (!value || (word && (strcmp(word, "silu") == 0 || strcmp(word, "swish") == 0)) || r->status) return;
+    if (!value || (word && (strcmp(word, "silu") == 0 || strcmp(word, "swish") == 0))) return;
     r->status = err_set(r->err, STATUS_USAGE, "%s: hidden_act is %.40s; only silu is computed", r->path,
                         word ? word : "not a string");
 }

@@ -233,6 +233,7 @@ TEST_CASE(keys_that_change_nothing_are_let_pass)
 {
     static const char *const kinds[] = {"llama", "mistral", "qwen2", "qwen3"};
     static const char *const keys[] = {
+        "\"hidden_act\": \"swish\"",
         "\"architectures\": [\"X\"], \"transformers_version\": \"4.40.0\", \"torch_dtype\": \"bfloat16\"",
         "\"attention_dropout\": 0.3, \"initializer_range\": 0.5, \"use_cache\": false",
         "\"bos_token_id\": 1, \"eos_token_id\": [2, 3], \"pad_token_id\": null",
@@ -293,6 +294,92 @@ TEST_CASE(every_key_that_could_change_the_numbers_is_refused_by_name)
     for (int k = 0; k < 4; k++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             expect_kind_refused(kinds[k], cases[i][0], cases[i][1]);
+}
+
+/* Reading goes on after an error. */
+TEST_CASE(the_first_error_of_a_file_is_reported)
+{
+    static const char *const more[] = {
+        "\"rms_norm_eps\": \"1e-5\"",
+        "\"tie_word_embeddings\": 1",
+        "\"max_position_embeddings\": 0",
+        "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"rope_parameters\": {\"rope_theta\": 3}",
+        "\"rope_scaling\": [1]",
+        "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"attention_factor\": 0}",
+        "\"rope_scaling\": {\"type\": \"odd\"}",
+        "\"layer_types\": [\"full_attention\"]",
+        "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+        "\"layer_types\": [\"odd\", \"odd\"]",
+        "\"architectures\": [\"LlamaForSequenceClassification\"], \"num_labels\": 4097",
+        "\"architectures\": [\"LlamaForSequenceClassification\"], \"num_labels\": 1",
+        "\"architectures\": [\"LlamaForSequenceClassification\"], \"problem_type\": \"regression\"",
+    };
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        char text[600];
+        struct model_config config;
+        struct err err;
+        expect_refused(more[i], "");
+        snprintf(text, sizeof text, "{\"model_type\": \"llama\", \"attention_bias\": 5, %s}", more[i]);
+        assert_int_not_equal(read_text(text, &config, &err), STATUS_OK);
+        if (!strstr(err.text, "attention_bias must be true or false")) fail_msg("%s", err.text);
+    }
+}
+
+TEST_CASE(the_classes_of_a_file_without_names_are_counted_as_transformers_does)
+{
+    static const struct {
+        const char *extra;
+        int labels;
+    } cases[] = {{"", 2},
+                 {", \"num_labels\": 3", 3},
+                 {", \"num_labels\": 4096", 4096},
+                 {", \"num_labels\": 3, \"id2label\": {\"0\": \"a\", \"1\": \"b\"}", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_config config;
+        struct err err;
+        char extra[200];
+        snprintf(extra, sizeof extra, "\"architectures\": [\"LlamaForSequenceClassification\"]%s",
+                 cases[i].extra);
+        if (read_llama(extra, &config, &err)) fail_msg("%s", err.text);
+        assert_int_equal(config.num_labels, cases[i].labels);
+    }
+    expect_refused("\"architectures\": [\"LlamaForSequenceClassification\"], \"num_labels\": 4097",
+                   "the classifier has more than 4096 labels");
+}
+
+/* "0,2,4" and so on: the layers without a window have 255 bytes. */
+TEST_CASE(layer_types_that_change_too_often_are_refused)
+{
+    for (int layers = 154; layers <= 156; layers += 2) {
+        char text[8000];
+        struct model_config config;
+        struct err err;
+        size_t used = (size_t)snprintf(
+            text, sizeof text,
+            "{\"model_type\": \"qwen3\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 48,"
+            " \"num_hidden_layers\": %d, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+            " \"use_sliding_window\": true, \"sliding_window\": 9, \"layer_types\": [",
+            layers);
+        for (int l = 0; l < layers; l++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s_attention\"", l ? "," : "",
+                                     l % 2 ? "sliding" : "full");
+        snprintf(text + used, sizeof text - used, "]}");
+        enum status status = read_text(text, &config, &err);
+        assert_int_equal(status, layers == 154 ? STATUS_OK : STATUS_USAGE);
+        if (status) assert_non_null(strstr(err.text, "layer_types changes too often"));
+    }
+}
+
+TEST_CASE(the_type_of_a_file_is_read_where_it_fits)
+{
+    char *path = rig_path("config.json"), type[8] = "none";
+    rig_write(path, "{\"model_type\": \"mistral\"}", 25);
+    assert_true(hugging_face_read_type(path, type, 8));
+    assert_string_equal(type, "mistral");
+    strcpy(type, "none");
+    assert_false(hugging_face_read_type(path, type, 7));
+    assert_string_equal(type, "none");
+    free(path);
 }
 
 TEST_CASE(keys_of_one_kind_are_refused_in_another)
