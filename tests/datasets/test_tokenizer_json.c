@@ -74,6 +74,10 @@ TEST_CASE(what_is_not_supported_is_named)
          "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}}],"
          "\"special_tokens\":{\"<s>\":{\"ids\":[400]}}}",
          "not in the vocabulary"},
+        {"post_processor",
+         "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}}],"
+         "\"special_tokens\":{\"<s>\":{\"ids\":[-1]}}}",
+         "not in the vocabulary"},
         {"post_processor", "{\"type\":\"RobertaProcessing\",\"cls\":[\"<s>\"]}", "not in the vocabulary"},
         {"pre_tokenizer",
          "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}",
@@ -120,7 +124,6 @@ TEST_CASE(what_is_not_supported_is_named)
     }
 }
 
-/* With the ids that tokenizers 0.23 gives: it ignores those in the file. */
 TEST_CASE(decoders_that_are_not_supported_are_named)
 {
 #define STRIP(start, stop) "{\"type\":\"Strip\",\"content\":\" \",\"start\":" start ",\"stop\":" stop "}"
@@ -132,6 +135,8 @@ TEST_CASE(decoders_that_are_not_supported_are_named)
         {"{\"type\":\"Fuse\"}," STRIP("0", "1"), "decoder.Strip: stop"},
         {"{\"type\":\"Fuse\"}," STRIP("-1", "0"), "decoder.Strip.start: is not a whole number from 0"},
         {"{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\"\",\"start\":1,\"stop\":0}", "is empty"},
+        {"{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1.5}",
+         "is not a whole number from 0"},
         {"{\"type\":\"WordPiece\"}", "decoder: WordPiece"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -147,6 +152,72 @@ TEST_CASE(decoders_that_are_not_supported_are_named)
     }
 }
 
+/* `most` of a part are read, one more is refused. */
+TEST_CASE(more_parts_than_there_is_room_for_are_refused)
+{
+#define IDS     "\"special_tokens\":{\"<s>\":{\"ids\":[1]}}"
+#define SPECIAL "{\"SpecialToken\":{\"id\":\"<s>\"}}"
+#define TEXT    "{\"Sequence\":{\"id\":\"A\"}}"
+    static const struct {
+        const char *key, *head, *part, *tail;
+        int most; /* of the parts */
+        const char *words;
+    } cases[] = {
+        {"normalizer", "{\"type\":\"Sequence\",\"normalizers\":[", "{\"type\":\"NFC\"}", "]}", 8,
+         "normalizer: a longer Sequence"},
+        {"pre_tokenizer", "{\"type\":\"Sequence\",\"pretokenizers\":[", "{\"type\":\"Digits\"}", "]}", 8,
+         "pre_tokenizer: a longer Sequence"},
+        {"decoder", "{\"type\":\"Sequence\",\"decoders\":[",
+         "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"a\"}", "]}", 8,
+         "decoder: a longer Sequence"},
+        {"post_processor", "{\"type\":\"TemplateProcessing\"," IDS ",\"single\":[" TEXT ",", SPECIAL, "]}",
+         64, "post_processor: as many tokens around a text"},
+        {"post_processor", "{\"type\":\"TemplateProcessing\"," IDS ",\"single\":[" SPECIAL ",", TEXT, "]}", 1,
+         "post_processor.single: the text twice"},
+        {"post_processor", "{\"type\":\"Sequence\",\"processors\":[",
+         "{\"type\":\"TemplateProcessing\",\"single\":[" TEXT "]}", "]}", 1,
+         "post_processor: a second template"},
+        {"post_processor", "{\"type\":\"Sequence\",\"processors\":[",
+         "{\"type\":\"RobertaProcessing\",\"cls\":[\"\",1],\"sep\":[\"\",2]}", "]}", 1,
+         "post_processor: a second template"},
+    };
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        char text[8000];
+        int count = cases[i / 2].most + (int)(i % 2);
+        size_t used = (size_t)snprintf(text, sizeof text, "%s", cases[i / 2].head);
+        for (int k = 0; k < count; k++)
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s", k ? "," : "", cases[i / 2].part);
+        snprintf(text + used, sizeof text - used, "%s", cases[i / 2].tail);
+        json_t *document = fixture("llama2_style.json");
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        json_object_set_new(document, cases[i / 2].key, json(text));
+        enum status status = open_document(document, &tokenizer, &err);
+        if (!status != (count == cases[i / 2].most) || (status && !strstr(err.text, cases[i / 2].words)))
+            fail_msg("%d parts of %s: %s", count, cases[i / 2].words, err.text);
+        tokenizer_close(tokenizer);
+    }
+}
+
+TEST_CASE(a_pattern_longer_than_64_kib_is_refused)
+{
+    enum { MOST = 64 << 10 };
+    json_t *document = fixture("llama2_style.json");
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    char *pattern = calloc(MOST + 2, 1);
+    assert_non_null(pattern);
+    memset(pattern, 'a', MOST + 1);
+    json_object_set_new(document, "pre_tokenizer",
+                        json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "String", pattern,
+                                  "behavior", "Isolated"));
+    free(pattern);
+    assert_int_equal(open_document(document, &tokenizer, &err), STATUS_FAILED);
+    if (!strstr(err.text, "pre_tokenizer.Split.pattern: a pattern this long")) fail_msg("%s", err.text);
+}
+
+/* With the ids that tokenizers 0.23 gives: it ignores those in the file. */
 TEST_CASE(added_tokens_have_the_ids_that_hugging_face_gives_or_are_refused)
 {
     enum { NONE = -1 };
