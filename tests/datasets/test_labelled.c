@@ -116,6 +116,16 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
         "e,e23456789012345678901234567890\nf,f23456789012345678901234567890\n";
     expect_refused("a.csv", six, sizeof six - 1, "text,label\ng,g\n",
                    "b23456789012345678901234567890, c23456", ", e23456789012345678901234567890,...");
+    for (int longer = 0; longer < 3; longer++) { /* a list of 159 bytes has room, one more does not */
+        char many[400];
+        size_t used = (size_t)snprintf(many, sizeof many, "text,label\n");
+        for (int i = 0; i < 4; i++)
+            used += (size_t)snprintf(many + used, sizeof many - used, "t,%c2345678901234567890\n", 'a' + i);
+        used += (size_t)snprintf(many + used, sizeof many - used, "t,e%0*d%s\n", 159 - 4 * 22 - 1 + longer, 7,
+                                 longer == 2 ? "\nu,f\nu,g" : "");
+        expect_refused("a.csv", many, used, "text,label\nv,v\n", "it has a2345678901234567890, b",
+                       longer ? "00..." : "07");
+    }
 }
 
 TEST_CASE(more_labels_than_a_classifier_has_are_refused)
@@ -148,6 +158,19 @@ TEST_CASE(the_split_keeps_a_share_of_every_label)
     labelled_release(&data);
 }
 
+TEST_CASE(nothing_is_held_out_where_no_share_is_asked_for)
+{
+    static const char text[] = "text,label\na,x\nb,x\nc,y\nd,y\n";
+    struct labelled data;
+    struct err err;
+    held_out = 0;
+    if (read_text("a.csv", text, sizeof text - 1, NULL, &data, &err)) fail_msg("%s", err.text);
+    held_out = 0.25;
+    assert_int_equal(data.example_count, 4);
+    assert_int_equal(data.training, 4);
+    labelled_release(&data);
+}
+
 TEST_CASE(a_label_keeps_a_text_to_train_on)
 {
     static const char text[] = "text,label\na,x\nb,y\nc,y\nd,z\ne,z\nf,z\n";
@@ -165,20 +188,20 @@ TEST_CASE(what_is_noteworthy_is_counted)
 {
     static const char text[] =
         "text,label\nsame,x\nother,y\nsame,y\n,none\nsame,x\na text of more than sixteen bytes,x\n"
-        "b,y\nc\xf1,x\n";
+        "b,y\nc\xf1,x\nd\xf1,x\nof sixteen bytes,y\n";
     struct labelled data;
     struct err err;
     if (read_text("a.csv", text, sizeof text - 1, NULL, &data, &err)) fail_msg("%s", err.text);
-    assert_int_equal(data.report.rows, 8);
+    assert_int_equal(data.report.rows, 10);
     assert_int_equal(data.report.conflicts, 1);
     assert_int_equal(data.report.empty, 1);
     assert_int_equal(data.report.empty_line, 5);
     assert_int_equal(data.label_count, 2); /* an empty text makes no class */
     assert_int_equal(data.report.truncated, 1);
-    assert_int_equal(data.report.foreign, 1);
+    assert_int_equal(data.report.foreign, 2);
     assert_int_equal(data.report.foreign_line, 9);
     assert_int_equal(data.report.longest, 33);
-    assert_int_equal(data.example_count, 7);
+    assert_int_equal(data.example_count, 9);
     labelled_release(&data);
     wish.truncate = false;
     expect_refused("a.csv", text, sizeof text - 1, NULL, "line 7", "33 tokens");
@@ -217,6 +240,60 @@ TEST_CASE(a_text_that_is_cut_keeps_the_tokens_around_it)
     token_list_release(&cut);
     tokenizer_close(tokenizer);
     free(path);
+}
+
+/* Number of tokens of a text. */
+static size_t count_tokens(const struct tokenizer *tokenizer, const char *text)
+{
+    struct token_list list = {0};
+    struct err err = {0};
+    if (tokenizer_encode(tokenizer, text, strlen(text), &list, &err)) fail_msg("%s", err.text);
+    size_t count = list.count;
+    token_list_release(&list);
+    return count;
+}
+
+TEST_CASE(a_tokenizer_is_learned_from_the_texts_of_all_files_and_from_nothing_else)
+{
+    static const char *const rows[] = {"label,text\nyyyyyyyy,abababab\nyyyyyyyy,abab\n",
+                                       "label,text\nyyyyyyyy,cdcdcdcd\n"};
+    char *paths[2] = {rig_path("one.csv"), rig_path("two.csv")}, value[600];
+    struct corpus corpus = {0};
+    struct err err = {0};
+    for (int i = 0; i < 2; i++) rig_write(paths[i], rows[i], strlen(rows[i]));
+    snprintf(value, sizeof value, "%s, %s", paths[0], paths[1]);
+    if (labelled_tokenizer(value, "text", "bpe:260", NULL, &corpus, &err)) fail_msg("%s", err.text);
+    assert_true(corpus.learned);
+    assert_int_equal(corpus.vocab_size, 260);
+    assert_string_equal(corpus.tokenizer_word, "");
+    assert_int_equal(count_tokens(corpus.tokenizer, "abababab"), 2);
+    assert_int_equal(count_tokens(corpus.tokenizer, "cdcdcdcd"), 2);
+    assert_int_equal(count_tokens(corpus.tokenizer, "yyyyyyyy"), 8);
+    tokenizer_close(corpus.tokenizer);
+    if (labelled_tokenizer(value, "text", "bytes", NULL, &corpus, &err)) fail_msg("%s", err.text);
+    assert_false(corpus.learned);
+    assert_string_equal(corpus.tokenizer_word, "bytes");
+    tokenizer_close(corpus.tokenizer);
+    char weighted[700], missing[600];
+    snprintf(weighted, sizeof weighted, "%s : 2, %s : 1", paths[0], paths[1]);
+    snprintf(missing, sizeof missing, "%s.gone", paths[0]);
+    const struct {
+        const char *value, *column, *word, *words;
+    } refused[] = {
+        {value, "text", "bpe:3", "a vocabulary of 3 tokens"},
+        {missing, "text", "bpe:260", ".gone"},
+        {weighted, "text", "bpe:260", "data.format = labels"},
+        {value, "body", "bpe:260", "one.csv: line 1 has no \"body\""},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct corpus none = {0};
+        assert_int_not_equal(
+            labelled_tokenizer(refused[i].value, refused[i].column, refused[i].word, NULL, &none, &err), 0);
+        if (!strstr(err.text, refused[i].words)) fail_msg("%s: %s", refused[i].words, err.text);
+        assert_null(none.tokenizer);
+    }
+    free(paths[0]);
+    free(paths[1]);
 }
 
 /* Whatever bytes: a status, never a crash. */
