@@ -184,6 +184,10 @@ TEST_CASE(durations_are_readable)
     assert_string_equal(clock_format_duration(59.6, buf, sizeof buf), "1m 00s");
     assert_string_equal(clock_format_duration(7980, buf, sizeof buf), "2h 13m");
     assert_string_equal(clock_format_duration(442800, buf, sizeof buf), "5d 3h");
+    assert_string_equal(clock_format_duration(9.95, buf, sizeof buf), "10s");
+    assert_string_equal(clock_format_duration(60, buf, sizeof buf), "1m 00s");
+    assert_string_equal(clock_format_duration(3600, buf, sizeof buf), "1h 00m");
+    assert_string_equal(clock_format_duration(86400, buf, sizeof buf), "1d 0h");
     assert_string_equal(clock_format_duration(NAN, buf, sizeof buf), "--");
     assert_string_equal(clock_format_duration(-1, buf, sizeof buf), "--");
     double before = clock_monotonic();
@@ -230,6 +234,10 @@ TEST_CASE(numbers_are_written_short_and_read_back)
     assert_string_equal(text_format_double(NAN, buf, sizeof buf), "nan");
     assert_string_equal(text_format_count(10815744, buf, sizeof buf), "10.8M");
     assert_string_equal(text_format_count(999.6, buf, sizeof buf), "1.00k");
+    assert_string_equal(text_format_count(999.5, buf, sizeof buf), "1.00k");
+    assert_string_equal(text_format_count(9995, buf, sizeof buf), "10.0k");
+    assert_string_equal(text_format_count(99950, buf, sizeof buf), "100k");
+    assert_string_equal(text_format_double(0.125, buf, 5), "0.12"); /* cut */
     assert_string_equal(text_format_bytes(1536, buf, sizeof buf), "1.5 KiB");
     assert_string_equal(text_format_bytes((1 << 20) - 50, buf, sizeof buf), "1.0 MiB");
     assert_string_equal(text_format_bytes(UINT64_MAX, buf, sizeof buf), "16.0 EiB");
@@ -497,9 +505,10 @@ TEST_CASE(counts_and_rates_have_units)
     static const struct {
         const char *word;
         double value;
-    } counts[] = {{"1", 1}, {"10B", 10e9}, {"33.5m", 33.5e6}, {"2 T", 2e12}, {"1e9", 1e9}, {"500k", 500e3}},
-      rates[] = {
-          {"400Gb/s", 50e9}, {"100 Gbit/s", 12.5e9}, {"10gbps", 1.25e9}, {"50GB/s", 50e9}, {"8b/s", 1}};
+    } counts[] = {{"1", 1},     {"10B", 10e9},   {"33.5m", 33.5e6}, {"2 T", 2e12},
+                  {"1e9", 1e9}, {"500k", 500e3}, {"9k", 9e3},       {"1e18", 1e18}},
+      rates[] = {{"9B/s", 9},        {"1e18B/s", 1e18}, {"400Gb/s", 50e9}, {"100 Gbit/s", 12.5e9},
+                 {"10gbps", 1.25e9}, {"50GB/s", 50e9},  {"8b/s", 1}};
     static const char *const bad_counts[] = {"",     "B",           "-1",   "0",   "0.5", "10Q",
                                              "10BB", "10 B tokens", "1e30", "nan", "0x10"},
                              *const bad_rates[] = {"",       "400",    "400G", "400Gb",  "0Gb/s",

@@ -4,7 +4,7 @@
 
 struct record {
     bool fast;
-    const char *name, *text, *fit;
+    const char *name, *text, *fit, *device;
     int64_t count;
     double rate;
     int color;
@@ -166,6 +166,52 @@ TEST_CASE(what_cannot_be_meant_is_named)
     p = parse(&plain, "a _ b --color red");
     assert_int_equal(p.status, STATUS_OK);
     assert_int_equal(p.words.count, 3);
+    words_release(&p.words);
+}
+
+TEST_CASE(a_device_has_a_number_of_at_most_three_digits)
+{
+    static const char *const good[] = {"auto", "cuda:0", "cuda:12", "cuda:999"}, *const bad[] = {
+                                                                                     "cuda",      "cuda:",
+                                                                                     "cuda:1000", "cuda:1x",
+                                                                                     "cuda:N",    "cuda:-1",
+                                                                                     "aut"};
+    const struct option_spec options[] = {OPTION("device", OPTION_DEVICE, AT(device), "auto|cuda:N", "where"),
+                                          {0}};
+    const struct command_line of = {.name = "paint", .words = "", .options = options, .about = "Paints."};
+    char text[60];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(text, sizeof text, "--device %s", good[i]);
+        struct parsed p = parse(&of, text);
+        if (p.status) fail_msg("%s", p.err.text);
+        assert_string_equal(p.record.device, good[i]);
+        words_release(&p.words);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, "--device %s", bad[i]);
+        struct parsed p = parse(&of, text);
+        assert_int_equal(p.status, STATUS_USAGE);
+        snprintf(text, sizeof text, "--device %s: must be auto|cuda:N", bad[i]);
+        assert_string_equal(p.err.text, text);
+        words_release(&p.words);
+    }
+}
+
+TEST_CASE(an_option_without_help_is_kept_out_of_it)
+{
+    const struct option_spec options[] = {OPTION("secret", OPTION_FLAG, AT(fast), NULL, NULL), {0}};
+    const struct command_line of = {.name = "paint", .words = "", .options = options, .about = "Paints."};
+    char *page = NULL;
+    size_t size;
+    FILE *out = open_memstream(&page, &size);
+    options_print_help(&of, out);
+    fclose(out);
+    assert_non_null(strstr(page, "usage: anneal paint\n"));
+    assert_null(strstr(page, "secret"));
+    free(page);
+    struct parsed p = parse(&of, "--secret");
+    assert_int_equal(p.status, STATUS_OK);
+    assert_true(p.record.fast);
     words_release(&p.words);
 }
 
