@@ -200,6 +200,22 @@ TEST_CASE(more_parts_than_there_is_room_for_are_refused)
     }
 }
 
+TEST_CASE(an_added_token_of_which_the_normalizer_leaves_nothing_is_refused)
+{
+    json_t *document = fixture("llama2_style.json");
+    int size = (int)json_object_size(json_object_get(json_object_get(document, "model"), "vocab"));
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    json_object_set_new(document, "normalizer",
+                        json("{\"type\":\"Replace\",\"pattern\":{\"String\":\"<x>\"},\"content\":\"\"}"));
+    json_object_set_new(document, "added_tokens",
+                        json_pack("[{s:i, s:s, s:b}]", "id", size, "content", "<x>", "normalized", 1));
+    json_object_set_new(document, "post_processor", json_null());
+    assert_int_equal(open_document(document, &tokenizer, &err), STATUS_CORRUPT);
+    if (!strstr(err.text, "added_tokens: the normalizer leaves nothing of an entry"))
+        fail_msg("%s", err.text);
+}
+
 TEST_CASE(a_pattern_longer_than_64_kib_is_refused)
 {
     enum { MOST = 64 << 10 };

@@ -263,6 +263,26 @@ ADAPTER_CASE(several_adapters_are_added_up, struct stage *s)
         "lm_head");
 }
 
+/* The head comes with those of peft, which know no hash of their base. */
+ADAPTER_CASE(a_tensor_that_one_of_several_adapters_has_trained_whole_is_used, struct stage *s)
+{
+    const char *merged = stage_path(s, "merged"), *qwen = PEFT "qwen2/adapter";
+    process_expect(0, train_on(PEFT "qwen2", "", "tuned", "--lora.rank=2"));
+    process_run(0, "model", "merge", PEFT "qwen2", "tuned", merged, NULL);
+    double want = adapter_loss(merged, qwen);
+    assert_true(fabs(want - adapter_loss(PEFT "qwen2", "tuned")) > 1e-3);
+    for (int second = 0; second < 2; second++) {
+        char *both = kept_format(second ? "tuned,%s" : "%s,tuned", qwen);
+        double got = adapter_loss(PEFT "qwen2", both);
+        if (!(fabs(want - got) < 1e-5 * want)) fail_msg("%s: %.9g, one by one %.9g", both, got, want);
+    }
+    static const char *const lists[] = {"nowhere," PEFT "qwen2/adapter", PEFT "qwen2/adapter,nowhere"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        adapter_refused(
+            process_start("evaluate", PEFT "qwen2", "--adapter", lists[i], "--data", adapter_tokens, NULL),
+            "nowhere");
+}
+
 /* Tensors that were trained whole, beside the adapters, must have the shapes of the base. */
 ADAPTER_CASE(what_adapters_bring_has_to_fit_the_model, struct stage *s)
 {
