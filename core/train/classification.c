@@ -483,8 +483,8 @@ static void cl_note(const struct task_data *data, char *buf, size_t size)
             text_plural(m->data.label_count));
     list_labels(out, &m->data, count);
     if (training)
-        fprintf(out, " in %" PRIu64 " row%s, %zu texts to validate on", rows, text_plural((int64_t)rows),
-                all - training);
+        fprintf(out, " in %" PRIu64 " row%s, %zu text%s to validate on", rows, text_plural((int64_t)rows),
+                all - training, text_plural((int64_t)(all - training)));
     size_t of_followed, evaluated = count_evaluated(m, &of_followed);
     if (evaluated < all - training) fprintf(out, " (%zu of them in an evaluation: eval.batches)", evaluated);
     if (training == all && m->base.config->data.val_fraction > 0) fprintf(out, ", as no label has two");

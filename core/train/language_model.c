@@ -337,8 +337,9 @@ static void note_examples(const struct language_model *m, char *buf, size_t size
 {
     const struct example_rows *train = &m->examples[TASK_TRAINING], *held = &m->examples[TASK_VALIDATION];
     uint64_t cut = train->cut + held->cut, empty = train->empty + held->empty;
-    snprintf(buf, size, "%" PRIu64 " conversations in %" PRIu64 " rows, %" PRIu64 " to validate on",
-             train->count, train->packing.rows, held->count);
+    uint64_t count = train->count, rows = train->packing.rows;
+    snprintf(buf, size, "%" PRIu64 " conversation%s in %" PRIu64 " row%s, %" PRIu64 " to validate on", count,
+             text_plural((int64_t)count), rows, text_plural((int64_t)rows), held->count);
     if (cut)
         text_add(buf, size, "; ", "%" PRIu64 " longer than train.seq_len = %d %s cut", cut, train->T,
                  cut == 1 ? "is" : "are");
@@ -353,8 +354,9 @@ static void note_documents(const struct part parts[2], char *buf, size_t size)
     for (int part = 0; part < 2; part++)
         for (int i = 0; i < parts[part].count; i++) documents[part] += parts[part].documents[i].documents;
     for (int i = 0; i < parts->count; i++) rows += parts->batches[i].rows;
-    snprintf(buf, size, "%" PRIu64 " documents in %" PRIu64 " rows, %" PRIu64 " to validate on", documents[0],
-             rows, documents[1]);
+    snprintf(buf, size, "%" PRIu64 " document%s in %" PRIu64 " row%s, %" PRIu64 " to validate on",
+             documents[0], text_plural((int64_t)documents[0]), rows, text_plural((int64_t)rows),
+             documents[1]);
 }
 
 /* "a mixture: 70 % books (1200 sequences, 0.5 times), 30 % code (80 sequences, 3.2 times)" */
