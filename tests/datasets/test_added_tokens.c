@@ -1,0 +1,97 @@
+/* The characters next to a token that tokenizer.json adds: white space that it takes, and words that it is
+ * not a part of. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <utf8proc.h>
+
+#include "tests/cmocka.h"
+#include "tests/datasets/datasets_help.h"
+
+/* A tokenizer of bytes that has <x> with this flag. */
+static struct tokenizer *open_with(const char *flag, int *id)
+{
+    json_t *document = json_load_file(TOKENIZER_FIXTURES "ours.json", 0, NULL);
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    *id = (int)json_object_size(json_object_get(json_object_get(document, "model"), "vocab"));
+    json_object_set_new(document, "added_tokens",
+                        json_pack("[{s:i, s:s, s:b}]", "id", *id, "content", "<x>", flag, 1));
+    char *text = json_dumps(document, 0);
+    assert_ok(tokenizer_parse_json(text, strlen(text), "t.json", &tokenizer, &err), &err);
+    free(text);
+    json_decref(document);
+    return tokenizer;
+}
+
+/* The number of ids of the text, and whether one of them is `id`. */
+static size_t encode(const struct tokenizer *tokenizer, const char *text, int id, bool *found)
+{
+    struct token_list list = {0};
+    struct err err = {0};
+    assert_ok(tokenizer_encode(tokenizer, text, strlen(text), &list, &err), &err);
+    size_t count = list.count;
+    *found = false;
+    for (size_t i = 0; i < count; i++) *found = *found || list.ids[i] == (uint32_t)id;
+    token_list_release(&list);
+    return count;
+}
+
+/* The token before the character, or behind it. */
+static const char *beside(uint32_t point, bool behind)
+{
+    static char text[16];
+    char character[5] = "";
+    character[utf8proc_encode_char((utf8proc_int32_t)point, (utf8proc_uint8_t *)character)] = 0;
+    snprintf(text, sizeof text, "%s<x>%s", behind ? character : "", behind ? "" : character);
+    return text;
+}
+
+/* Unicode's White_Space. */
+TEST_CASE(a_token_takes_the_white_space_on_its_side_and_nothing_else)
+{
+    static const uint32_t spaces[] = {9,      13,     ' ',    0x85,   0xA0,   0x1680, 0x2000,
+                                      0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000},
+                          others[] = {8,      14,     0x1F,   '!',    0x84,   0x86,   0x9F,
+                                      0xA1,   0x167F, 0x1681, 0x1FFF, 0x200B, 0x2027, 0x202A,
+                                      0x202E, 0x2030, 0x205E, 0x2060, 0x2FFF, 0x3001};
+    enum { SPACES = sizeof spaces / sizeof *spaces, OTHERS = sizeof others / sizeof *others };
+    for (int right = 0; right < 2; right++) {
+        int id;
+        bool found;
+        struct tokenizer *tokenizer = open_with(right ? "rstrip" : "lstrip", &id);
+        for (int i = 0; i < SPACES + OTHERS; i++) {
+            uint32_t point = i < SPACES ? spaces[i] : others[i - SPACES];
+            for (int behind = 0; behind < 2; behind++) {
+                size_t count = encode(tokenizer, beside(point, behind), id, &found);
+                bool takes = i < SPACES && behind != right;
+                if (!found || (count == 1) != takes)
+                    fail_msg("U+%04X %s: %zu ids", point, behind ? "before" : "behind", count);
+            }
+        }
+        tokenizer_close(tokenizer);
+    }
+}
+
+/* \w of Rust's regex: Alphabetic, marks, decimal digits, connecting punctuation, the two joiners. */
+TEST_CASE(a_single_word_does_not_touch_another)
+{
+    static const uint32_t words[] = {'a',     'Z',     '5',     '_',     0xE9,    0x301,
+                                     0x203F,  0x200C,  0x200D,  0x4E2D,  0x24B6,  0x24E9,
+                                     0x1F130, 0x1F149, 0x1F150, 0x1F169, 0x1F170, 0x1F189},
+                          others[] = {' ',     '-',     0xBD,    0x200B,  0x200E,  0x24B5,  0x24EA,
+                                      0x1F12F, 0x1F14A, 0x1F14F, 0x1F16A, 0x1F16F, 0x1F18A, 0x1F600};
+    enum { WORDS = sizeof words / sizeof *words, OTHERS = sizeof others / sizeof *others };
+    int id;
+    bool found;
+    struct tokenizer *tokenizer = open_with("single_word", &id);
+    for (int i = 0; i < WORDS + OTHERS; i++) {
+        uint32_t point = i < WORDS ? words[i] : others[i - WORDS];
+        for (int behind = 0; behind < 2; behind++) {
+            encode(tokenizer, beside(point, behind), id, &found);
+            if (found != (i >= WORDS)) fail_msg("U+%04X %s", point, behind ? "before" : "behind");
+        }
+    }
+    tokenizer_close(tokenizer);
+}
+
+TEST_MAIN()
