@@ -223,7 +223,7 @@ TEST_CASE(a_corpus_that_is_too_short_is_an_error_with_both_numbers)
 /* For both widths: an ignored label is -100 in the batch and not counted; inputs are unchanged. */
 TEST_CASE(padding_does_not_count_as_a_label)
 {
-    enum { N = 61, T = 10, PAD = 3 };
+    enum { N = 61, T = 10, PAD = 0 };
     uint32_t wide[N];
     uint16_t narrow[N];
     for (int i = 0; i < N; i++) wide[i] = narrow[i] = (uint16_t)(i * i % 7 == 4 ? PAD : 10 + i);

@@ -3,7 +3,7 @@
 #include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
-enum { END = 9, T = 8, MOST = 4096 };
+enum { END = 0, T = 8, MOST = 4096 };
 
 struct texts {
     struct token_file files[2];
@@ -169,6 +169,23 @@ TEST_CASE(padding_is_no_target)
         assert_true(source.labels(source.context, r, 1) == count);
     }
     document_rows_close(&rows);
+}
+
+TEST_CASE(the_token_that_ends_documents_is_named_or_that_of_the_tokenizer)
+{
+    struct corpus corpus = {0};
+    struct err err = {0};
+    uint32_t end = 7;
+    assert_int_equal(documents_end(&corpus, -1, &end, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "the tokenizer of the token files is not known"));
+    assert_ok(documents_end(&corpus, 0, &end, &err), &err);
+    assert_int_equal(end, 0);
+    assert_ok(tokenizer_open_bytes(&corpus.tokenizer, &err), &err);
+    assert_int_equal(documents_end(&corpus, -1, &end, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "the tokenizer has no token for the end of a text"));
+    assert_ok(documents_end(&corpus, 10, &end, &err), &err);
+    assert_int_equal(end, 10);
+    tokenizer_close(corpus.tokenizer);
 }
 
 TEST_CASE(data_without_documents_are_refused)

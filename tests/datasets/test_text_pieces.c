@@ -1,4 +1,5 @@
 /* Texts as people have them: compressed, and as JSONL. */
+#include <jansson.h>
 #include <limits.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -169,6 +170,9 @@ TEST_CASE(pieces_stay_small_whatever_a_file_expands_to)
     assert_int_equal(
         survey(line, STATUS_CORRUPT, "holds 256 MiB of text without a line end where it may be cut").pieces,
         0);
+    const char *documents = scratch_path("line.jsonl.zst");
+    assert_int_equal(rename(line, documents), 0);
+    survey(documents, STATUS_CORRUPT, "line.jsonl.zst: line 1: is longer than 256 MiB");
 }
 
 /* ---- JSONL ---- */
@@ -221,6 +225,36 @@ TEST_CASE(a_learned_end_is_read_again_as_it_was)
     token_list_release(&list);
     tokenizer_close(read);
     tokenizer_close(learned);
+}
+
+/* As that of GPT-NeoX and others. */
+TEST_CASE(the_token_that_ends_a_document_may_have_the_id_0)
+{
+    json_t *document = json_load_file(TOKENIZER_FIXTURES "ours.json", 0, NULL), *id;
+    json_t *vocab = json_object_get(json_object_get(document, "model"), "vocab");
+    const char *tokenizer = scratch_path("end_0.json"), *token;
+    json_object_foreach(vocab, token, id) json_integer_set(id, json_integer_value(id) + 1);
+    json_object_set_new(vocab, TOKENIZER_END, json_integer(0));
+    json_object_set_new(document, "added_tokens",
+                        json_pack("[{s:i, s:s, s:b}]", "id", 0, "content", TOKENIZER_END, "special", 1));
+    assert_int_equal(json_dump_file(document, tokenizer, 0), 0);
+    json_decref(document);
+    static const char *const texts[][2] = {{"zero.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n"},
+                                           {"zero.txt", "ab"}};
+    static const struct text_reading ends = {.ends = true};
+    for (int i = 0; i < 2; i++) {
+        struct corpus_summary summary;
+        size_t n;
+        char *tokens =
+            prepare(write_lines(texts[i][0], texts[i][1]), tokenizer, i ? &ends : NULL, &summary, &n);
+        assert_int_equal(summary.tokens, i ? 3 : 4);
+        for (uint64_t k = 1; k < summary.tokens; k++) {
+            uint32_t value;
+            memcpy(&value, tokens + 8 + 4 * k, sizeof value);
+            assert_int_equal(value == 0, i ? k == 2 : k % 2);
+        }
+        free(tokens);
+    }
 }
 
 TEST_CASE(without_such_a_token_a_line_ends_with_a_line_feed)
