@@ -175,6 +175,35 @@ TEST_CASE(pieces_stay_small_whatever_a_file_expands_to)
     survey(documents, STATUS_CORRUPT, "line.jsonl.zst: line 1: is longer than 256 MiB");
 }
 
+/* A token file has no room for more than 255 bytes of it. */
+TEST_CASE(a_token_file_names_its_tokenizer_by_the_path_or_by_the_name_of_the_file)
+{
+    const char *text = write_lines("named.txt", "some text");
+
+    size_t n;
+    char *json = scratch_read(TOKENIZER_FIXTURES "ours.json", &n);
+    for (int bytes = 254; bytes <= 257; bytes++) {
+        char path[PATH_MAX], folder[PATH_MAX];
+        struct corpus_summary summary;
+        struct token_file file;
+        struct err err = {0};
+        size_t unused, used = (size_t)snprintf(folder, sizeof folder, "%s/", scratch_path("deep"));
+        while (used + strlen("/t.json") < (size_t)bytes)
+            folder[used] = used % 50 == 49 && used + strlen("/t.json") + 1 < (size_t)bytes ? '/' : 'd',
+            used++;
+        folder[used] = 0;
+        assert_ok(file_make_folders(folder, &err), &err);
+        snprintf(path, sizeof path, "%s/%s", folder, "t.json");
+        assert_int_equal(strlen(path), bytes);
+        scratch_write(path, json, n);
+        free(prepare(text, path, NULL, &summary, &unused));
+        assert_ok(token_file_open(scratch_path("prepared.tok"), &file, &err), &err);
+        assert_string_equal(file.tokenizer, bytes < (int)sizeof file.tokenizer ? path : "t.json");
+        token_file_close(&file);
+    }
+    free(json);
+}
+
 /* ---- JSONL ---- */
 
 #define LINES                                                                                                \
