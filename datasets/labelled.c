@@ -304,11 +304,6 @@ enum status labelled_split(struct labelled *data, const char *value, double frac
     if (*value && data->training == data->example_count)
         return err_set(err, STATUS_USAGE, "%.200s: has no text to validate on", value);
     sum_up(data);
-    bool *seen = calloc((size_t)data->label_count, sizeof *seen);
-    if (!seen) return err_no_memory(err, "%d labels", data->label_count);
-    for (size_t i = 0; i < data->training; i++) seen[data->examples[i].label] = true;
-    for (int i = 0; i < data->label_count; i++) data->report.unseen += !seen[i];
-    free(seen);
     return STATUS_OK;
 }
 

@@ -30,7 +30,6 @@ struct labelled_report {
     uint64_t empty, empty_line;     /* texts without a token, which are left out, and the line of the first */
     uint64_t foreign, foreign_line; /* texts that are not UTF-8, and the line of the first */
     uint64_t conflicts;             /* texts that are there with different labels */
-    int unseen;                     /* labels that no training example has */
 };
 
 struct labelled {

@@ -501,8 +501,6 @@ static void cl_note(const struct task_data *data, char *buf, size_t size)
     if (r->conflicts)
         fprintf(out, "; %" PRIu64 " text%s more than once, with different labels", r->conflicts,
                 r->conflicts == 1 ? " occurs" : "s occur");
-    if (r->unseen)
-        fprintf(out, "; %d label%s no text to train on", r->unseen, r->unseen == 1 ? " has" : "s have");
     fclose(out);
 }
 
