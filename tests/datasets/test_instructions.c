@@ -163,6 +163,27 @@ TEST_CASE(an_answer_without_weight_is_not_learned)
     release(&seen);
 }
 
+/* Templates that write no end behind the last answer, and where none is found by going on. */
+TEST_CASE(an_answer_has_no_end_where_the_template_goes_on_otherwise)
+{
+#define GLM                                                                                                  \
+    "{% for m in messages %}{{ '<|end|>' if m.role == 'user' else '<|pad|>' }}\n{{ m.content }}{% endfor %}" \
+    "{% if add_generation_prompt %}<|pad|>\n{% endif %}"
+    static const char *const templates[] = {
+        "{% if messages[-1].content == '?' %}{{ raise_exception('too short') }}{% endif %}" GLM,
+        "{{ 'B' if messages | length > 2 else 'A' }}" GLM,
+    };
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        struct seen seen;
+        struct err err = {0};
+        assert_int_equal(read_text(templates[i], NULL, "tokenizer/qwen_style",
+                                   "{\"prompt\": \"a\", \"completion\": \"b\"}", &seen, &err),
+                         STATUS_FAILED);
+        if (!strstr(err.text, "message 2: no special token ends the answer")) fail_msg("%s", err.text);
+        release(&seen);
+    }
+}
+
 /* `learned`: the texts of what a conversation teaches, with / between. */
 static void expect_learned(const char *template, const char *messages, const char *learned)
 {
@@ -277,6 +298,14 @@ TEST_CASE(bad_lines_are_named)
          "needs \"messages\", or \"prompt\" and \"completion\" (it has \"question\", \"answer\")"},
         {"{\"messages\": \"a\"}", "\"messages\" must be a list"},
         {"{\"prompt\": 1, \"completion\": \"b\"}", "must be texts or lists of messages"},
+        {"{\"prompt\": \"a\", \"completion\": 1}", "must be texts or lists of messages"},
+        {"{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": null}",
+         "must be texts or lists"},
+        {"{\"messages\": [1]}", "message 1: needs \"role\""},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+         "message 1: \"content\" must be a text, or a list of {\"type\": \"text\"} parts"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}, 5]}]}",
+         "message 1: \"content\" must be a text, or a list of {\"type\": \"text\"} parts"},
         {"{\"messages\": [{\"content\": \"a\"}]}", "message 1: needs \"role\""},
         {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}]}", "message 1: unknown role \"human\""},
         {"{\"messages\": [{\"role\": \"user\", \"content\": 3}]}", "\"content\" must be a text"},
@@ -299,6 +328,23 @@ TEST_CASE(bad_lines_are_named)
     expect_problem("{% for m in messages %}{% if m.content == 'z' %}{{ raise_exception('no z') }}{% endif %}"
                    "{{ m.role }}: {{ m.content }}<|end|>{% endfor %}",
                    "{\"prompt\": \"z\", \"completion\": \"b\"}", "no z");
+}
+
+TEST_CASE(a_template_that_refuses_a_later_answer_is_quoted_alone)
+{
+    expect_problem("{% if add_generation_prompt and messages | length > 1 %}{{ raise_exception('once') }}{% "
+                   "endif %}" TURNS,
+                   "{\"messages\": [" USER("a") ", {\"role\": \"assistant\", \"content\": \"b\"}, " USER(
+                       "c") ", {\"role\": \"assistant\", \"content\": \"d\"}]}",
+                   "x.jsonl: line 3: the template: line 1: the template refuses this conversation: once");
+}
+
+TEST_CASE(an_answer_of_weight_1_is_learned)
+{
+    expect_learned(TURNS,
+                   USER("a") ", {\"role\": \"assistant\", \"content\": \"b\", \"weight\": 1}, " USER(
+                       "b") ", {\"role\": \"assistant\", \"content\": \"c\", \"weight\": null}",
+                   "b<|end|>/c<|end|>");
 }
 
 TEST_CASE(an_empty_answer_may_stay_in_the_conversation_unlearned)
