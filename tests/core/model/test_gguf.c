@@ -262,6 +262,31 @@ TEST_CASE(blocks_of_8_bits_have_the_scale_of_their_largest_number)
     free(folder);
 }
 
+TEST_CASE(blocks_of_zeros_stay_zeros)
+{
+    struct model_config config = rig_config();
+    struct rig rig;
+    struct gguf g;
+    config.hidden_dim = 64;
+    saved_open(&rig, &config, 0, 3);
+    for (size_t c = 0; c < 64; c++) rig.network.weights[rig.model.embed->offset + c] = 0;
+    char *parent = saved_folder("zeros");
+    saved_write(parent, &rig, 1);
+    char *folder = saved_path(parent, "step-1", ""), tokenizer[4096];
+    rig_close(&rig);
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
+    remove(tokenizer); /* its 256 tokens are more than the model has */
+    open_export(&g, folder, GGUF_Q8_0);
+    struct tensor t = reader_tensor(&g, "token_embd.weight");
+    for (size_t c = 0; c < 64; c++) {
+        double step = 1;
+        assert_true(reader_element(&g, &t, 0, c, &step) == 0 && step == 0);
+    }
+    file_map_close(&g.map);
+    free(parent);
+    free(folder);
+}
+
 TEST_CASE(split_patterns_have_llama_cpps_names)
 {
     static const char *const cases[][2] = {{"gpt2_style", "gpt-2"},
@@ -372,6 +397,21 @@ static void expect_refused(const char *folder, enum gguf_type type, const char *
     free(path);
 }
 
+/* Those of GPT-NeoX. */
+TEST_CASE(special_tokens_may_have_the_id_0)
+{
+    struct gguf g;
+    char *folder = folder_with("tests/fixtures/tokenizer/llama_style.json");
+    put(folder, "generation_config.json", "{\"bos_token_id\": 0, \"eos_token_id\": [0, 3]}");
+    open_export(&g, folder, GGUF_F16);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.bos_token_id"), 0);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.eos_token_id"), 0);
+    assert_int_equal(reader_number(&g, "tokenizer.ggml.eot_token_id"), 3);
+    assert_false(reader_find(&g, "tokenizer.ggml.eom_token_id", 4));
+    file_map_close(&g.map);
+    free(folder);
+}
+
 TEST_CASE(a_pattern_without_a_name_is_refused)
 {
     struct file_map map;
@@ -385,6 +425,60 @@ TEST_CASE(a_pattern_without_a_name_is_refused)
     free(text);
     file_map_close(&map);
     free(folder);
+}
+
+/* llama.cpp would give other ids, and nothing would tell. */
+TEST_CASE(a_tokenizer_with_spaces_is_written_only_as_llama_cpp_has_it)
+{
+#define PREPEND(text) "{\"type\": \"Prepend\", \"prepend\": \"" text "\"}"
+#define REPLACE(from, to)                                                                                    \
+    "{\"type\": \"Replace\", \"pattern\": {\"String\": \"" from "\"}, \"content\": \"" to "\"}"
+#define SEQUENCE(steps) "{\"type\": \"Sequence\", \"normalizers\": [" steps "]}"
+#define METASPACE(space, split)                                                                              \
+    "{\"type\": \"Metaspace\", \"replacement\": \"" space                                                    \
+    "\", \"prepend_scheme\": \"first\", \"split\": " split "}"
+    enum { REFUSED = -1 };
+    static const struct {
+        const char *tokenizer, *key, *value;
+        int adds_space;
+    } cases[] = {
+        {"llama2_style", "normalizer", SEQUENCE(PREPEND("\u2581") ", " REPLACE(" ", "\u2581")), 1},
+        {"llama2_style", "normalizer", REPLACE(" ", "\u2581"), 0},
+        {"llama2_style", "normalizer", SEQUENCE(PREPEND("_") ", " REPLACE(" ", "\u2581")), REFUSED},
+        {"llama2_style", "normalizer", SEQUENCE(PREPEND("\u2581") ", " REPLACE(" ", "_")), REFUSED},
+        {"llama2_style", "normalizer", SEQUENCE(REPLACE(" ", "\u2581") ", " PREPEND("\u2581")), REFUSED},
+        {"llama2_style", "normalizer", SEQUENCE(REPLACE(" ", "\u2581") ", " REPLACE("a", "\u2581")), REFUSED},
+        {"llama2_style", "normalizer", SEQUENCE("{\"type\": \"NFC\"}, " REPLACE(" ", "\u2581")), REFUSED},
+        {"llama2_style", "normalizer", PREPEND("\u2581"), REFUSED},
+        {"llama2_style", "normalizer", "null", REFUSED},
+        {"llama2_style", "ignore_merges", "true", REFUSED},
+        {"mistral_style", "pre_tokenizer", METASPACE("\u2581", "false"), 1},
+        {"mistral_style", "pre_tokenizer", METASPACE("\u2581", "true"), REFUSED},
+        {"mistral_style", "pre_tokenizer", METASPACE("_", "false"), REFUSED},
+        {"mistral_style", "byte_fallback", "false", REFUSED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "tests/fixtures/tokenizer/%s.json", cases[i].tokenizer);
+        json_t *json = json_load_file(path, 0, NULL);
+        bool of_model = json_object_get(json_object_get(json, "model"), cases[i].key);
+        json_object_set_new(of_model ? json_object_get(json, "model") : json, cases[i].key,
+                            json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
+        char *text = json_dumps(json, 0), *folder = folder_with(path);
+        put(folder, "tokenizer.json", text);
+        if (cases[i].adds_space == REFUSED) {
+            expect_refused(folder, GGUF_F16, "llama.cpp cannot split text in the way of this tokenizer");
+        } else {
+            struct gguf g;
+            open_export(&g, folder, GGUF_F16);
+            assert_true(reader_find(&g, "tokenizer.ggml.add_space_prefix", 7));
+            assert_int_equal(reader_take(&g, 1), cases[i].adds_space);
+            file_map_close(&g.map);
+        }
+        free(text);
+        free(folder);
+        json_decref(json);
+    }
 }
 
 TEST_CASE(a_token_outside_the_vocabulary_is_refused)

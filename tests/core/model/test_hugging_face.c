@@ -180,6 +180,8 @@ TEST_CASE(what_we_do_not_compute_is_refused)
     struct model_config config;
     struct err err;
     expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\"}", "\"yarn\" needs a number \"factor\"");
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\", \"attention_factor\": 0}",
+                   "\"yarn\" needs a number \"factor\"");
     expect_refused("\"rope_scaling\": {\"rope_type\": \"longrope\"}", "rotary scaling \"longrope\"");
     expect_refused("\"rope_scaling\": {\"type\": \"dynamic\"}", "rotary scaling \"dynamic\"");
     expect_refused("\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}",
