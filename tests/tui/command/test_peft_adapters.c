@@ -303,6 +303,31 @@ ADAPTER_CASE(what_adapters_bring_has_to_fit_the_model, struct stage *s)
     }
 }
 
+/* Names of the same length, as the tensors follow them in the file. */
+ADAPTER_CASE(adapters_beside_other_matrices_are_refused_by_name, struct stage *s)
+{
+    static const char was[] = "layers.1.self_attn.q_proj.lora_A.weight";
+    static const char *const names[] = {
+        "layers.1.self_attn.q_proj.lora_C.weight", "layers.1.self_attn.q_port.lora_A.weight",
+        "layers.1.self_atta.q_proj.lora_A.weight", "layers.1.mlp.up_proj.lora_A.weight.more",
+        "layers.9999.mlp.gate_proj.lora_A.weight", "layers.-001.mlp.gate_proj.lora_A.weight",
+        "layers.1.self_attn.gate__proj.lora_A.wei"};
+    const char *folder = stage_path(s, "renamed");
+    char command[1600], wanted[200];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(command, sizeof command,
+                 "rm -rf %s && cp -r " PEFT "llama/adapter %s && LC_ALL=C sed -i 's/%s/%.*s/' "
+                 "%s/adapter_model.safetensors",
+                 folder, folder, was, (int)strlen(was), names[i], folder);
+        assert_int_equal(system(command), 0);
+        snprintf(wanted, sizeof wanted, "has adapters base_model.model.model.%.*s, but anneal has them only",
+                 (int)strlen(was), names[i]);
+        adapter_refused(
+            process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", adapter_tokens, NULL),
+            wanted);
+    }
+}
+
 ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
 {
     static const struct {
@@ -323,6 +348,7 @@ ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
         {"\"lora_alpha\": 8", "\"lora_alpha\": 0", "lora_alpha is 0"},
         {"\"lora_dropout\": 0.0", "\"lora_dropout\": 1", "lora_dropout is 1, must be at least 0 and below 1"},
         {"\"lora_dropout\": 0.0", "\"lora_dropout\": -0.1", "lora_dropout is -0.1"},
+        {"\"use_rslora\": false", "\"use_rslora\": \"no\"", "use_rslora must be true or false"},
         {"\"lora_alpha\": 8", "\"lora_alpha\": 8, \"new_thing\": 1", "does not compute: new_thing = 1;"},
         {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa_niter_4\"",
          "which changed the base, too"},
@@ -338,6 +364,11 @@ ADAPTER_CASE(what_peft_computes_otherwise_is_refused_by_name, struct stage *s)
             process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", adapter_tokens, NULL),
             cases[i].sentence);
     }
+    char *long_name = kept_format("\"%01024d\"", 7);
+    adapter_refused(process_start("evaluate", PEFT "llama", "--adapter",
+                                  changed_adapter(s, "\"" PEFT "llama\"", long_name), "--data",
+                                  adapter_tokens, NULL),
+                    "base_model_name_or_path is longer than 1023 bytes");
     process_run(0, "evaluate", PEFT "llama", "--adapter",
                 changed_adapter(s, "\"init_lora_weights\": true", "\"init_lora_weights\": \"gaussian\""),
                 "--data", adapter_tokens, NULL);
