@@ -1,10 +1,21 @@
 /* Which file systems several hosts share, by lists of mounts as the system writes them. */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/mount.h"
 #include "tests/cmocka.h"
+
+static bool old_kernel; /* before Linux 5.8, which does not tell the number of a mount */
+
+/* Takes the place of the C library's. */
+int statx(int folder, const char *restrict path, int flags, unsigned mask, struct statx *restrict info)
+{
+    int code = (int)syscall(SYS_statx, folder, path, flags, mask, info);
+    if (old_kernel) info->stx_mask &= ~STATX_MNT_ID, info->stx_mnt_id = 0;
+    return code;
+}
 
 /* The number of the mount that the current folder is in. */
 static uint64_t here(void)
@@ -70,6 +81,23 @@ TEST_CASE(only_the_mount_of_the_folder_counts)
                                "999998 1 0:52 / /more rw - fuse.sshfs a:/b rw\n");
     assert_string_equal(mount.type, "xfs");
     assert_false(mount.shared);
+}
+
+TEST_CASE(an_old_kernel_tells_the_mount_by_its_device)
+{
+    static const int others[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}};
+    struct statx info;
+    assert_int_equal(statx(AT_FDCWD, ".", 0, STATX_MNT_ID, &info), 0);
+    for (int i = 0; i < 4; i++) {
+        char list[100];
+        snprintf(list, sizeof list, "36 1 %u:%u / /home rw - nfs4 a:/b rw\n",
+                 info.stx_dev_major + (unsigned)others[i][0], info.stx_dev_minor + (unsigned)others[i][1]);
+        old_kernel = true;
+        struct mount mount = found(list);
+        old_kernel = false;
+        assert_string_equal(mount.type, i ? "" : "nfs4");
+        assert_int_equal(mount.shared, i == 0);
+    }
 }
 
 TEST_CASE(what_is_damaged_or_missing_is_not_shared)
