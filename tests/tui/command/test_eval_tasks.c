@@ -279,6 +279,10 @@ TEST(a_file_that_cannot_be_scored_is_a_sentence_before_training, struct exam *e)
         process_expect_sentence(p, cases[i].sentence);
         process_expect_sentence(p, "eval.tasks: ");
     }
+    stage_write(e->quiz, "{}", 2);
+    process_expect_sentence(process_run(1, "estimate", e->stage.config, key, NULL), "eval.tasks: ");
+    process_expect_sentence(process_run(1, "estimate", e->stage.config, "--eval.tasks=none.tok", NULL),
+                            "eval.tasks: none.tok: cannot open");
     snprintf(text, sizeof text, "--eval.tasks=%s", e->other);
     process_expect_sentence(process_run(1, "train", e->stage.config, "--eval.tasks=no/such.jsonl", NULL),
                             "eval.tasks: ");
