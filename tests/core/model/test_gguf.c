@@ -507,6 +507,23 @@ TEST_CASE(what_llama_cpp_does_not_compute_is_refused)
                    "the attention window of 5 tokens in layer 1");
     expect_refused("tests/fixtures/kinds/llama_yarn_given", GGUF_F32, "\"yarn\" only with beta_fast 32");
     expect_refused("tests/fixtures/kinds/llama_yarn_mscale", GGUF_F32, "\"yarn\" only with beta_fast 32");
+    expect_refused("tests/fixtures/classification/llama", GGUF_F32, "is a classifier");
+    char *folder = rig_path("llama3"), *command;
+    assert_true(asprintf(&command, "cp -r tests/fixtures/kinds/qwen3_layer_types %s", folder) > 0);
+    assert_int_equal(system(command), 0);
+    json_t *config = json_load_file("tests/fixtures/kinds/qwen3_layer_types/config.json", 0, NULL);
+    json_object_set_new(config, "rope_parameters", json_null());
+    json_object_set_new(config, "rope_scaling",
+                        json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor", 2.0,
+                                  "low_freq_factor", 1.0, "high_freq_factor", 4.0,
+                                  "original_max_position_embeddings", 16));
+    char *text = json_dumps(config, 0);
+    put(folder, "config.json", text);
+    expect_refused(folder, GGUF_F32, "llama.cpp reads the rotary scaling \"llama3\" only in Llama models");
+    json_decref(config);
+    free(text);
+    free(command);
+    free(folder);
     expect_refused("tests/fixtures/kinds/qwen3_biases", GGUF_F32, "both qk_norm (Qwen3) and qkv_bias");
 }
 

@@ -187,6 +187,7 @@ TEST_CASE(what_we_do_not_compute_is_refused)
     expect_refused("\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}",
                    "rotary scaling \"llama3\" needs a number \"factor\"");
     expect_refused("\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}", "model.rope_factor = 0.5");
+    expect_refused("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 0.5}", "model.rope_factor = 0.5");
     expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"high_freq_factor\": 4}",
                    "rotary scaling \"llama3\" needs a number \"low_freq_factor\"");
     expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 1}",
@@ -194,6 +195,9 @@ TEST_CASE(what_we_do_not_compute_is_refused)
     expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 4, "
                    "\"high_freq_factor\": 4}",
                    "high_freq_factor = 4");
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 0, "
+                   "\"high_freq_factor\": 4}",
+                   "low_freq_factor = 0,");
     expect_refused("\"rope_scaling\": {\"rope_type\": 5, \"factor\": 2}", "rotary scaling \"?\"");
     expect_refused("\"rope_scaling\": {\"type\": [\"yarn\"]}", "rotary scaling \"?\"");
     assert_int_equal(read_text("{\"model_type\": \"gpt2\"}", &config, &err), STATUS_USAGE);
@@ -509,6 +513,7 @@ TEST_CASE(sizes_that_are_missing_or_impossible_are_refused)
     expect_refused("\"head_dim\": 7", "head_dim = 7: must be even");
     expect_refused("\"rms_norm_eps\": 0", "must be positive");
     expect_refused("\"rope_theta\": -1", "must be positive");
+    expect_refused("\"rope_theta\": 0", "must be positive");
 }
 
 TEST_CASE(files_that_are_no_json_object_are_refused)
