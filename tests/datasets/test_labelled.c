@@ -86,6 +86,7 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
     REFUSED("a.csv", "text,label\n", "has no text", "");
     REFUSED("a.csv", "text,label\na,x\nb\n", "line 3", "fewer fields");
     REFUSED("a.csv", "text,label\na,x\nb, c,y\n", "line 3", "more fields than the header");
+    REFUSED("a.csv", "label,text\nx,a\ny\n", "line 3", "fewer fields");
     REFUSED("a.csv", "text;label\na;x\n", "has no \"text\"", "commas between");
     REFUSED("a.csv", "text,label\na,x\nb,\n", "line 3", "label is empty");
     REFUSED("a.csv", "text,label\na,x\nb \"q\" c,y\n", "line 3", "quote");
@@ -129,6 +130,24 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
     for (int i = 0; i < 1000; i++)
         used += (size_t)snprintf(many + used, sizeof many - used, "t,label %d\n", i);
     expect_refused("a.csv", many, used, "text,label\nv,v\n", "it has label 0, label 1, label 10", "...");
+}
+
+TEST_CASE(a_label_has_at_most_255_bytes)
+{
+    for (int bytes = 255; bytes < 257; bytes++) {
+        char text[700], label[300];
+        struct labelled data;
+        struct err err;
+        snprintf(label, sizeof label, "%0*d", bytes, 7);
+        size_t n = (size_t)snprintf(text, sizeof text, "text,label\na,x\nb,%s\n", label);
+        if (bytes == 256)
+            expect_refused("a.csv", text, n, NULL, "line 3: the label is longer than 255 bytes",
+                           "the column");
+        else if (read_text("a.csv", text, n, NULL, &data, &err))
+            fail_msg("%s", err.text);
+        else
+            assert_string_equal(data.names[0], label), labelled_release(&data);
+    }
 }
 
 TEST_CASE(more_labels_than_a_classifier_has_are_refused)
@@ -264,8 +283,8 @@ static size_t count_tokens(const struct tokenizer *tokenizer, const char *text)
 TEST_CASE(a_tokenizer_is_learned_from_the_texts_of_all_files_and_from_nothing_else)
 {
     static const char *const rows[] = {"label,text\nyyyyyyyy,abababab\nyyyyyyyy,abab\n",
-                                       "label,text\nyyyyyyyy,cdcdcdcd\n"};
-    char *paths[2] = {rig_path("one.csv"), rig_path("two.csv")}, value[600];
+                                       "{\"label\": \"yyyyyyyy\", \"text\": \"cdcdcdcd\"}\n"};
+    char *paths[2] = {rig_path("one.csv"), rig_path("two.jsonl")}, value[600];
     struct corpus corpus = {0};
     struct err err = {0};
     for (int i = 0; i < 2; i++) rig_write(paths[i], rows[i], strlen(rows[i]));

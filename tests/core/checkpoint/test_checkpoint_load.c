@@ -378,6 +378,10 @@ TEST_CASE(usual_losses_and_cuts_that_cannot_be_are_refused_and_may_be_missing)
                  {STATE ", \"best_val_loss\": 1.5, "
                         "\"losses\": [0.5, 0.25], \"lr_cut\": 0.5}",
                   NULL},
+                 {STATE ", \"best_val_loss\": 1.5, \"losses\": [0.5, 0.25], \"lr_cut\": 0.5, "
+                        "\"spike_steps\": 64, \"calm_steps\": 64}",
+                  NULL},
+                 {STATE ", \"spike_steps\": 65}", "losses"},
                  {STATE ", \"losses\": {}}", "losses"},
                  {STATE ", \"losses\": [0.5, \"x\"]}", "losses"},
                  {STATE ", \"losses\": [0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,"

@@ -296,6 +296,11 @@ TEST_CASE(a_word_without_a_value_says_how_it_should_look)
     expect_word_refused("--train.seed", "must be --section.key=value");
     expect_word_refused("--=4", "must be --section.key=value");
     expect_word_refused("", "must be --section.key=value");
+    char key[140]; /* with one byte less it is an unknown key */
+    for (int bytes = 127; bytes <= 128; bytes++) {
+        snprintf(key, sizeof key, "--train.%0*d=1", bytes - 6, 0);
+        expect_word_refused(key, bytes == 128 ? "must be --section.key=value" : "unknown key");
+    }
     char word[400];
     memset(word, 'k', sizeof word);
     memcpy(word + 390, "=1", 3);

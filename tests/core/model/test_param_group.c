@@ -216,6 +216,8 @@ TEST_CASE(what_is_no_key_of_a_group_is_refused_in_a_sentence)
     expect_key_refused("norms", "1", "unknown key param_group.norms");
     expect_key_refused(".lr_scale", "1", "a group's name has");
     expect_key_refused("a b.lr_scale", "1", "a group's name has");
+    expect_key_refused("abcdefghijklmnopqrstuvwxyz-_0123.lr_scale", "1",
+                       "a group's name has 1 to 31 letters");
     expect_key_refused("a.b.lr_scale", "1", "a group's name has");
     expect_key_refused("norms.lr_scale", "-1", "must be a number from 0 to 1000");
     expect_key_refused("norms.weight_decay", "nan", "must be a number from 0 to 100, or inherit");
