@@ -99,6 +99,17 @@ TEST_CASE(likelihoods_are_those_of_the_reference_in_passes_of_any_size)
     }
 }
 
+TEST_CASE(of_equal_choices_the_first_is_taken)
+{
+    struct scene s;
+    const struct question q = {"x", {"y", "y", "y"}, 3, 0};
+    open_scene(&s, 7, LONGEST);
+    struct choice_answer out = answer(&s, &q, NULL);
+    assert_int_equal(out.likeliest, 0);
+    assert_int_equal(out.likeliest_per_byte, 0);
+    close_scene(&s);
+}
+
 /* The weights are arbitrary, so it depends on the letter whether the two measures agree. */
 TEST_CASE(a_longer_choice_can_win_per_byte)
 {

@@ -157,6 +157,7 @@ STAGE_CASE(a_value_of_the_wrong_kind_gets_a_remedy_that_works, struct stage *s)
          "--vocab 5: must be a whole number from 256"},
         {2, {"data", "info", s->corpus}, " data prepare` makes one of a text)"},
         {2, {"model", "export", "mine", "-o", "."}, ".: exists already (name a new or an empty folder)"},
+        {2, {"model", "export", "mine", "-o", s->corpus}, "exists already (name a new or an empty folder)"},
         {2, {"tokenizer", "decode", "bytes", "65x"}, "\"65x\" is not a token id"},
         {1, {"show", many}, "xxx\": there is no such run (`"},
         {1, {"doctor", "yours", "--json"}, "run \"yours\": there is no such run"},
