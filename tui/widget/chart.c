@@ -225,7 +225,7 @@ static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
         was_below = below;
         if (!trace->marks && !p->non_finite && !leaves_up && !leaves_down) continue;
         int x = chart_cell_x(d, chart_middle(p));
-        if (x >= d->plot.x + d->plot.w) continue;
+        if (x < d->plot.x || x >= d->plot.x + d->plot.w) continue;
         if (leaves_up) grid_put(d->grid, x, d->plot.y, 0x2191, STYLE_WARN, ATTR_BOLD);
         if (leaves_down) grid_put(d->grid, x, d->plot.y + d->plot.h - 1, 0x2193, STYLE_WARN, ATTR_BOLD);
         if (p->non_finite) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);

@@ -26,7 +26,7 @@ static void draw_band(const struct drawing *d, const struct chart_trace *trace)
         double low = chart_shown(d->chart, p->min), high = chart_shown(d->chart, p->max);
         bool known = isfinite(low) && isfinite(high);
         for (int c = known && begun ? last_x + 1 : x; known && c <= x; c++) {
-            double t = begun && x > last_x ? (double)(c - last_x) / (x - last_x) : 1;
+            double t = begun ? (double)(c - last_x) / (x - last_x) : 1;
             fill_column(d, c, last_low + t * (low - last_low), last_high + t * (high - last_high),
                         trace->style);
         }

@@ -367,6 +367,63 @@ CHART_CASE(every_tick_of_the_steps_has_its_label)
     }
 }
 
+CHART_CASE(what_lies_under_the_cursor_tells_how_many_of_its_values_are_no_number)
+{
+    struct scene *scene = *state;
+    static const struct {
+        int64_t non_finite, cursor;
+        const char *title;
+    } cases[] = {
+        {0, 3, "@3 2.000 ─"}, {3, 3, "@3 2.000 3 NaN ─"}, {10, 3, "@3 NaN ─"}, {3, -1, "loss 2.000 ─"}};
+    scene->chart.trace[0].count = 1;
+    scene->chart.last_step = 9;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512];
+        scene->points[0] = (struct series_point){0, 9, 2, 2, 2, 2, 10, cases[i].non_finite};
+        scene->chart.cursor = cases[i].cursor;
+        chart_scene_draw(scene, 60, 12);
+        if (!strstr(grid_row(&scene->grid, 0, row, sizeof row), cases[i].title)) fail_msg("%s", row);
+    }
+}
+
+CHART_CASE(a_perplexity_beyond_all_numbers_does_not_stretch_the_axis)
+{
+    struct scene *scene = *state;
+    char row[512];
+    chart_scene_ramp(scene, 4);
+    scene->points[2].max = 800; /* of several steps, one has a loss whose exponential is infinite */
+    scene->chart.exponential = scene->chart.outliers = true;
+    chart_scene_draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 1, row, sizeof row), "20┤"));
+}
+
+/* A bucket that begins before the steps shown, and one that ends behind them: their middles lie outside. */
+CHART_CASE(marks_and_markers_stay_in_the_plot)
+{
+    struct scene *scene = *state;
+    scene->points[0] = (struct series_point){0, 101, 1, 1, 1, 1, 10, 1};
+    scene->points[1] = (struct series_point){102, 198, 2, 2, 2, 2, 10, 0};
+    scene->points[2] = (struct series_point){199, 300, 3, 3, 3, 3, 10, 1};
+    scene->chart.trace[0].count = 3;
+    scene->chart.trace[0].marker = '7';
+    scene->chart.first_step = 100;
+    scene->chart.last_step = 200;
+    scene->chart.bare = true;
+    for (int level = GLYPHS_ASCII; level <= GLYPHS_BRAILLE; level++) {
+        struct err err = {0};
+        scene->grid.level = (enum glyph_level)level;
+        assert_int_equal(grid_resize(&scene->grid, 100, 12, &err), STATUS_OK);
+        chart_draw(&scene->grid, (struct rect){10, 0, 60, 12}, &scene->chart);
+        for (int y = 1; y < 11; y++) {
+            const struct cell *row = scene->grid.cells + 100 * y;
+            uint32_t rule = row[10 + CHART_MARGIN - 1].glyph;
+            assert_true(rule == 0x2502 || rule == 0x2524 || rule == '|' || rule == '+');
+            for (int x = 70; x < 100; x++) assert_int_equal(row[x].glyph, ' ');
+        }
+        assert_int_equal(count_glyph(&scene->grid, '7'), 1);
+    }
+}
+
 CHART_CASE(the_point_under_the_cursor_is_the_last_that_began)
 {
     struct scene *scene = *state;

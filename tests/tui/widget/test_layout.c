@@ -113,6 +113,19 @@ TEST_CASE(a_table_drops_the_least_important_columns_and_keeps_what_just_fits)
     grid_release(&grid);
 }
 
+TEST_CASE(the_first_column_can_be_the_least_important_and_equals_go_from_the_left)
+{
+    static const struct table_column columns[] = {
+        {"a", 5, 5, 2, false}, {"b", 5, 5, 1, false}, {"c", 5, 5, 1, false}};
+    static const int expected[][4] = {
+        {17, 5, 5, 5}, {16, 0, 5, 5}, {11, 0, 5, 5}, {10, 0, 0, 5}, {4, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        int widths[3];
+        table_fit(columns, 3, expected[i][0], 1, widths);
+        assert_memory_equal(widths, expected[i] + 1, sizeof widths);
+    }
+}
+
 TEST_CASE(a_table_scrolls_no_further_than_it_must)
 {
     static const struct {

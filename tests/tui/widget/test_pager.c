@@ -3,6 +3,7 @@
 
 #include "tests/cmocka.h"
 #include "tests/tui/widget/cells.h"
+#include "tui/view/keys.h"
 #include "tui/widget/pager.h"
 
 static void add(struct pager *pager, const char *text)
@@ -60,6 +61,51 @@ TEST_CASE(long_lines_are_wrapped_and_scrolled_by_rows)
     expect(&pager, "aaaa bbbb", "cccc dddd", "eeee");
     pager_scroll(&pager, 1);
     expect(&pager, "cccc dddd", "eeee", "x");
+    pager_release(&pager);
+}
+
+TEST_CASE(pages_overlap_by_a_row_and_move_where_there_is_but_one)
+{
+    struct pager pager = {0};
+    struct grid grid = make_grid(10, 3, GLYPHS_BRAILLE);
+    add(&pager, "1\n2\n3\n4\n5\n6\n7\n");
+    expect(&pager, "5", "6", "7");
+    assert_true(keys_scroll(ACTION_PAGE_UP, &pager));
+    expect(&pager, "3", "4", "5");
+    assert_true(keys_scroll(ACTION_PAGE_DOWN, &pager));
+    expect(&pager, "5", "6", "7");
+    pager_draw(&pager, &grid, (struct rect){0, 0, 10, 1}, NULL);
+    assert_row(&grid, 0, "7");
+    assert_true(keys_scroll(ACTION_PAGE_UP, &pager));
+    pager_draw(&pager, &grid, (struct rect){0, 1, 10, 1}, NULL);
+    assert_row(&grid, 1, "6");
+    grid_release(&grid);
+    pager_release(&pager);
+}
+
+TEST_CASE(a_text_that_has_no_room_has_nothing_above_or_below)
+{
+    static const struct rect areas[] = {{0, 0, 0, 3}, {0, 0, 10, 0}, {0, 0, -2, 3}, {0, 0, 10, -1}};
+    struct grid grid = make_grid(10, 3, GLYPHS_BRAILLE);
+    struct pager pager = {0};
+    add(&pager, "1\n2\n3\n4\n");
+    pager_scroll(&pager, -1); /* not drawn yet: it has no rows to move by */
+    expect(&pager, "2", "3", "4");
+    for (size_t i = 0; i < sizeof areas / sizeof *areas; i++) {
+        pager_draw(&pager, &grid, areas[i], NULL);
+        assert_false(pager.above || pager.below);
+        for (int y = 0; y < 3; y++) assert_row(&grid, y, "");
+    }
+    grid_release(&grid);
+    pager_release(&pager);
+}
+
+TEST_CASE(a_row_of_more_bytes_than_cells_is_drawn)
+{
+    struct pager pager = {0};
+    for (int i = 0; i < 3000; i++) add(&pager, i ? "\xCC\x81" : "e"); /* accents that take no cell */
+    add(&pager, "\nend\n");
+    expect(&pager, "e", "end", "");
     pager_release(&pager);
 }
 

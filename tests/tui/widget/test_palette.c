@@ -133,6 +133,7 @@ TEST_CASE(few_colours_are_used_where_there_are_few)
         for (int style = 0; style < STYLE_COUNT; style++) {
             short eight = palette_colour((enum background)b, 8, (enum style)style),
                   sixteen = palette_colour((enum background)b, 88, (enum style)style);
+            assert_int_equal(palette_colour((enum background)b, 16, (enum style)style), sixteen);
             assert_in_range(eight + 1, 0, 8);
             assert_in_range(sixteen + 1, 0, 16);
             if (b != BACKGROUND_LIGHT) continue;

@@ -60,6 +60,21 @@ TEST_CASE(it_ends_where_the_average_is_back_above_the_beginning_or_a_loss_is_no_
     assert_int_equal(curve.count, count);
 }
 
+TEST_CASE(a_curve_is_judged_from_its_eleventh_step_and_full_after_its_last)
+{
+    memset(&curve, 0, sizeof curve);
+    for (int k = 0; k <= 2 * RATES_WARMING; k++) {
+        assert_false(rate_curve_falls(&curve));
+        assert_true(rate_curve_add(&curve, rate_of(k), 5 - 0.1 * k));
+    }
+    assert_true(rate_curve_falls(&curve));
+    while (curve.count < RATES_MAX) assert_true(rate_curve_add(&curve, 1, 2));
+    double last = curve.smooth[RATES_MAX - 1];
+    assert_true(rate_curve_add(&curve, 1, 2)); /* is not recorded */
+    assert_int_equal(curve.count, RATES_MAX);
+    assert_true(curve.smooth[RATES_MAX - 1] == last);
+}
+
 TEST_CASE(losses_that_do_not_fall_suggest_nothing)
 {
     memset(&curve, 0, sizeof curve);

@@ -159,6 +159,22 @@ static void draw_runs(struct scene *scene, const double *factors, int count)
     chart_draw(&scene->grid, (struct rect){0, 0, 80, 14}, &scene->chart);
 }
 
+TEST_CASE(curves_are_far_above_others_only_by_their_magnitude)
+{
+    static const struct {
+        struct reach reach[4];
+        double ceiling;
+    } cases[] = {{{{0, 1}, {0, 2}, {0, 1}, {0, 100}}, 2},
+                 {{{0, 0}, {0, 0}, {0, 0}, {0, 5}}, INFINITY}, /* 0 has none */
+                 {{{-1, 0}, {0, 0}, {0, 0}, {0, 5}}, 0},
+                 {{{0, 1}, {0, 1}, {0, 90}, {0, 100}}, 1},
+                 {{{0, 1}, {0, 80}, {0, 90}, {0, 100}}, INFINITY}, /* most of them */
+                 {{{1, 0}, {1, 0}, {0, 1}, {0, 100}}, 1}};         /* some have no values */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (robust_ceiling(cases[i].reach, 4) != cases[i].ceiling)
+            fail_msg("case %zu: %g", i, robust_ceiling(cases[i].reach, 4));
+}
+
 TEST_CASE(a_diverged_run_leaves_the_chart_and_the_others_stay_large)
 {
     struct scene scene = {.chart.runs = true};

@@ -224,6 +224,8 @@ TEST_CASE(tick_labels_are_short)
                  {11000, 14000, false, false, 5, "11k 12k 13k 14k"},
                  {0.02, 30, false, true, 8, "0.03 0.1 0.3 1 3 10 30"},
                  {0.005, 5e8, false, true, 4, "0.01 100 1M"}, /* each fourth decade, from the first inside */
+                 {2, 200, false, true, 1, "10"},              /* two decades */
+                 {2, 190, false, true, 1, "100"},
                  {0, 3, true, false, 10, "0 1 2 3"},
                  {0, 50000, true, false, 6, "0 10k 20k 30k 40k 50k"},
                  {0, 200000, true, true, 8, "1 10 100 1000 10k 100k"},
@@ -260,7 +262,7 @@ TEST_CASE(numbers_have_four_digits_and_say_what_is_not_finite)
     } cases[] = {{3.12449, "3.124"},       {12.345, "12.35"},     {0, "0"},         {0.0003, "3.00e-4"},
                  {0.000123456, "1.23e-4"}, {999.99, "1000"},      {12345, "12.3k"}, {NAN, "NaN"},
                  {-INFINITY, "-inf"},      {0.0123456, "0.0123"}, {1e300, "1e300"}, {-2.5, "-2.500"},
-                 {9.99951, "10.00"}};
+                 {9.99951, "10.00"},       {9999.5, "10.0k"},     {1e15, "1e15"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[32];
         assert_string_equal(axis_format(cases[i].value, text, sizeof text), cases[i].text);
@@ -270,6 +272,8 @@ TEST_CASE(numbers_have_four_digits_and_say_what_is_not_finite)
     assert_string_equal(axis_format_within(0.000729, 6, text, sizeof text), "7.3e-4");
     assert_string_equal(axis_format_within(-0.000729, 6, text, sizeof text), "-7e-4");
     assert_string_equal(axis_format_within(0.0729, 6, text, sizeof text), "0.0729");
+    assert_string_equal(axis_format_within(12345, 4, text, sizeof text),
+                        "12.3k"); /* has no exponent to cut */
 }
 
 /* --- gauge and sparkline --- */
@@ -288,6 +292,8 @@ TEST_CASE(gauge_is_full_only_at_one_and_empty_only_at_zero)
     grid.level = GLYPHS_ASCII;
     gauge_draw(&grid, 0, 0, 4, STYLE_TEXT, 0.5);
     assert_row(&grid, 0, "##..");
+    gauge_draw(&grid, 0, 1, 1, STYLE_TEXT, 0.9); /* one cell that is either: not full */
+    assert_true(grid.cells[4].glyph == '.');
     grid_release(&grid);
 }
 
@@ -333,6 +339,21 @@ TEST_CASE(sparkline_crosses_only_a_wholly_lost_cell_and_the_newest)
     sparkline_draw(&grid, 0, 0, 8, STYLE_TEXT, wide, 2);
     assert_row(&grid, 0, "▁   ✗");
     grid_release(&grid);
+}
+
+TEST_CASE(sparkline_of_any_width_stays_in_it)
+{
+    static const int widths[] = {-8, 0, 1, 256, 300}; /* 256 at most */
+    struct series_point points[800];
+    for (int i = 0; i < 800; i++) points[i] = series_point_of(i, 1);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        struct grid grid = make_grid(310, 1, GLYPHS_BRAILLE);
+        int drawn = 0, wanted = widths[i] < 0 ? 0 : widths[i] > 256 ? 256 : widths[i];
+        sparkline_draw(&grid, 2, 0, widths[i], STYLE_TEXT, points, 800);
+        for (int x = 0; x < 310; x++) drawn += grid.cells[x].glyph != ' ';
+        assert_int_equal(drawn, wanted);
+        grid_release(&grid);
+    }
 }
 
 TEST_CASE(sparkline_in_ascii_has_four_heights)
