@@ -96,6 +96,8 @@ static bool bind(struct key_binding *binding, enum key_context context, const ch
     }
     binding->code = codes[0], binding->other = codes[1];
     strcpy(binding->label, value);
+    for (char *c = binding->label; *c; c++)
+        if (*c == '\t') *c = ' ';
     return true;
 }
 

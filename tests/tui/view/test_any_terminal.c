@@ -4,6 +4,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/headless.h"
 #include "tests/tui/view/terminal_fixture.h"
+#include "tui/view/screen.h"
 #include "tui/view/terminal.h"
 
 /* --- answers and variables --- */
@@ -23,6 +24,11 @@ TEST_CASE(answers_about_the_background_are_read)
         {"10;rgb:ffff/ffff/ffff", -1},
         {"11;rgb:ffff/ffff", -1},
         {"11;rgb:ffff//ffff", -1},
+        {"11;rgb:9999/9999/9999", BACKGROUND_LIGHT},
+        {"11;rgb:6666/6666/6666", BACKGROUND_DARK},
+        {"11;rgb:ffff,ffff/ffff", -1},
+        {"11;rgb:ffff/ffff,ffff", -1},
+        {"11;rgb:ffff/ffff/", -1},
         {"11;rgb:", -1},
         {"11;rgb", -1},
         {"11;#ffffff", -1},
@@ -122,6 +128,36 @@ TEST_CASE(the_palette_follows_the_background)
     pty_close(pty);
 }
 
+TEST_CASE(a_variable_of_the_locale_counts_only_if_it_is_not_empty)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    static const struct {
+        const char *values[3]; /* NULL: not set */
+        bool open;
+        const char *remedy; /* where the system has ASCII alone */
+    } cases[] = {{{NULL, NULL, NULL}, true, "LANG=C.UTF-8"},
+                 {{"C", "C.UTF-8", "C.UTF-8"}, false, "LC_ALL=C.UTF-8"},
+                 {{"", "C", "C.UTF-8"}, false, "LC_CTYPE=C.UTF-8"},
+                 {{"", "", "C"}, false, "LANG=C.UTF-8"},
+                 {{"", "", "en_US.utf8"}, true, "LANG=C.UTF-8"},
+                 {{NULL, "xx_XX.UTF-8", "C"}, true, "LC_CTYPE=C.UTF-8"},
+                 {{"", "", ""}, true, "LANG=C.UTF-8"}};
+    char *before = strdup(getenv("LC_ALL"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int k = 0; k < 3; k++)
+            if (cases[i].values[k])
+                setenv(names[k], cases[i].values[k], 1);
+            else
+                unsetenv(names[k]);
+        assert_int_equal(terminal_locale_is_open(), cases[i].open);
+        assert_string_equal(screen_locale_remedy(), cases[i].remedy); /* these tests run in the locale "C" */
+    }
+    unsetenv("LC_CTYPE");
+    unsetenv("LANG");
+    setenv("LC_ALL", before, 1);
+    free(before);
+}
+
 TEST_CASE(terminals_that_would_show_the_question_are_not_asked)
 {
     struct fixture *fixture = *state;
@@ -205,6 +241,30 @@ TEST_CASE(a_run_that_ends_waits_or_diverges_is_told_once)
     run_lock_release(&quiet->lock); /* it dies, without a commit */
     workbench_tick(workbench, quiet->now + 21);
     assert_string_equal(workbench->notice, "mortal: crashed");
+}
+
+TEST_CASE(of_several_news_the_newest_run_is_named_and_the_others_are_counted)
+{
+    struct run_lock locks[2];
+    struct err err = {0};
+    struct fill_quiet *quiet = fill_quiet("quiet-many");
+    for (int i = 0; i < 2; i++) {
+        char id[] = {'z', (char)('0' + i), '\0'}, sql[300];
+        snprintf(sql, sizeof sql,
+                 "insert into runs(id, name, status, created_at, heartbeat) select '%s', '%s', status,"
+                 " created_at + %d, heartbeat from runs where name = 'mortal'",
+                 id, id, i + 1);
+        store_fixture_sql(quiet->home, sql);
+        fill_checkpoint(quiet->home, id, 1);
+        assert_int_equal(run_lock_acquire(quiet->store, id, &locks[i], &err), STATUS_OK);
+    }
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    headless_type(workbench, ":notify bell\r");
+    workbench_tick(workbench, quiet->now + 1);
+    store_fixture_sql(quiet->home, "update runs set status = 'failed'");
+    workbench_tick(workbench, quiet->now + 2);
+    assert_string_equal(workbench->notice, "z1: failed, and 2 more");
+    for (int i = 0; i < 2; i++) run_lock_release(&locks[i]);
 }
 
 TEST_CASE(the_terminal_gets_the_notice_in_its_way)

@@ -124,6 +124,36 @@ TEST_CASE(a_command_that_is_left_gives_back_what_it_holds)
     job_leave(&job);
 }
 
+TEST_CASE(a_command_that_does_not_leave_when_told_is_ended)
+{
+    struct job job = {0};
+    start(&job, "stubborn");
+    read_until(&job, "stubborn");
+    pid_t pid = job.pid;
+    job_leave(&job);
+    for (double end = clock_monotonic() + 120; kill(pid, 0) == 0; usleep(1000)) {
+        waitpid(pid, NULL, WNOHANG);
+        if (clock_monotonic() > end) fail_msg("it still runs");
+    }
+}
+
+TEST_CASE(a_command_that_cannot_be_started_says_why)
+{
+    struct job job = {0};
+    struct err err = {0};
+    static const char *many[JOB_WORDS_MAX + 2];
+    static char lines[2 * JOB_WORDS_MAX + 2], longest[1 << 20]; /* no system takes such a word */
+    memset(longest, 'x', sizeof longest - 1);
+    assert_int_equal(job_start(&job, (const char *[]){"fail", longest, NULL}, true, &err), STATUS_FAILED);
+    assert_string_equal(err.text, "cannot start fail: Argument list too long");
+    assert_true(job.pid == 0 && !job_read(&job));
+    for (size_t i = 0; i <= JOB_WORDS_MAX; i++) many[i] = "fail";
+    assert_int_equal(job_start(&job, many, false, &err), STATUS_USAGE);
+    for (size_t i = 0; i <= 2 * JOB_WORDS_MAX; i++) lines[i] = i % 2 ? '\n' : 'x'; /* one too many */
+    assert_int_equal(job_start_lines(&job, lines, &err), STATUS_USAGE);
+    assert_true(job.pid == 0 && !job_read(&job));
+}
+
 TEST_CASE(much_output_never_stops_a_command_nor_the_screen)
 {
     struct job job = {0};
@@ -158,10 +188,11 @@ static int play(const char *role)
     }
     if (strcmp(role, "fail") == 0) fputs("reading\nanneal: no such model\n\n", stderr);
     if (strcmp(role, "deaf") == 0) signal(SIGINT, SIG_IGN), puts("deaf");
+    if (strcmp(role, "stubborn") == 0) signal(SIGTERM, SIG_IGN), puts("stubborn");
     for (int i = 0; strcmp(role, "much") == 0 && i < 3000000; i++) putchar(i % 60 ? '\0' : '\n');
     if (strcmp(role, "much") == 0) puts("end");
     fflush(stdout);
-    if (strcmp(role, "deaf") == 0)
+    if (strcmp(role, "deaf") == 0 || strcmp(role, "stubborn") == 0)
         for (;;) pause();
     while (strcmp(role, "holder") == 0 && !interrupted) usleep(1000);
     if (strcmp(role, "holder") == 0) unlink(getenv("HELD"));

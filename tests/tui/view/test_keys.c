@@ -137,7 +137,7 @@ TEST_CASE(every_label_names_its_keys)
     assert_int_equal(keymap_code("ctrl-p"), K_CTRL('p'));
     assert_int_equal(keymap_code("\u00e9"), 0xE9);
     static const char *const none[] = {"",       " ",      "F0",     "F13", "Fx", "Ctrl-",
-                                       "Ctrl-M", "Ctrl-Z", "Ctrl-1", "ab",  "\t"};
+                                       "Ctrl-M", "Ctrl-Z", "Ctrl-1", "ab",  "\t", "Ctrl-Pq"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(keymap_code(none[i]), K_NONE);
 }
 
@@ -190,6 +190,10 @@ TEST_CASE(keys_are_bound_by_lines_of_the_settings)
     assert_string_equal(key_word(&own, CONTEXT_RUNS, ACTION_PAUSE, name), "Ctrl-P");
     assert_string_equal(key_word(&own, CONTEXT_RUNS, ACTION_UNDO, name), "u");
     assert_string_equal(key_word(&own, CONTEXT_RUN, ACTION_LR_LOWER, name), ":lr-lower");
+    struct keymap tabbed;
+    assert_string_equal(read_keys("key.runs.pause = Ctrl-P\tF9\n", &tabbed), "");
+    assert_int_equal(key_action(&tabbed, CONTEXT_RUNS, K_F1 + 8), ACTION_PAUSE);
+    assert_string_equal(key_word(&tabbed, CONTEXT_RUNS, ACTION_PAUSE, name), "Ctrl-P");
     struct grid grid = {0};
     struct err err = {0};
     char row[512];
@@ -214,7 +218,13 @@ TEST_CASE(a_line_that_cannot_hold_is_reported_and_has_no_effect)
         {"key.runs = x\n", "no such command"},
         {"key.runs.pause = Hyper-P\n", "\"Hyper-P\" is no key"},
         {"key.runs.pause = 1 2 3\n", "more than two keys"},
+        {"key.runs.pause = Backspace or Shift-Tab too\n", "is no name of a key, or of two"},
         {"key.form.start = x\n", "\"x\" is text in the form"},
+        {"key.form.start = Space\n", "\"Space\" is text in the form"},
+        {"key.form.start = Up\n", "the key is taken by previous"},
+        {"key.runs.pause = 1 s\n", "the key is taken by stop"}, /* the second of its keys */
+        {"key.runs.pause = F1\n", "the key is taken by help"},  /* the second of the other's */
+        {"key.runs.pause = 1 F1\n", "the key is taken by help"},
         {"key.runs.pause = 1\n\nkey.runs.pause = 2\n",
          "/workbench.ini:3: key.runs.pause = 2: line 1 binds it"},
         {"key.runs.pause = s\nkey.a.b = s\nkey.a.c = s\n", "and 2 more lines"},

@@ -174,6 +174,53 @@ TEST_CASE(a_resumed_run_is_the_trainers_once_it_has_begun_a_segment)
     finish(&place, pid);
 }
 
+TEST_CASE(a_run_that_has_ended_well_is_found_while_its_trainer_still_closes)
+{
+    static const char *const ends[] = {"finished", "early_stopped", "running"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct place place;
+        char own[RUN_ID_MAX], sql[200], folder[2048], away[2100];
+        start(&place, ends[i], "linger");
+        pid_t pid = place.launch.pid;
+        make_run(&place, pid, 0, own);
+        snprintf(sql, sizeof sql, "update runs set status = '%s', created_at = %.17g", ends[i],
+                 place.launch.started); /* as early as can be */
+        store_fixture_sql(place.home, sql);
+        snprintf(folder, sizeof folder, "%s/runs/%s", place.home, own);
+        snprintf(away, sizeof away, "%s/away", place.home);
+        assert_int_equal(rename(folder, away), 0); /* no place for the file of its output */
+        expect_poll(&place, i < 2 ? STATUS_OK : STATUS_BUSY);
+        assert_int_equal(count_launch_files(place.home), i < 2 ? 0 : 1);
+        finish(&place, pid);
+    }
+}
+
+TEST_CASE(a_trainer_that_cannot_be_started_leaves_no_file)
+{
+    char home[1024], nowhere[1100];
+    static const char *many[LAUNCH_WORDS_MAX + 2];
+    struct launch launch = {0};
+    struct err err = {0};
+    char *endless = malloc(1 << 20); /* no system takes such a word */
+    assert_non_null(endless);
+    memset(endless, 'x', 1 << 20);
+    endless[(1 << 20) - 1] = '\0';
+    store_fixture_home("no-start", home, sizeof home);
+    assert_int_equal(launch_start(&launch, home, (const char *[]){"linger", endless, NULL}, NULL, &err),
+                     STATUS_FAILED);
+    assert_string_equal(err.text, "cannot start a trainer: Argument list too long");
+    assert_true(launch.pid == 0 && count_launch_files(home) == 0);
+    free(endless);
+    for (size_t i = 0; i <= LAUNCH_WORDS_MAX; i++) many[i] = "fail";
+    assert_int_equal(launch_start(&launch, home, many, NULL, &err), STATUS_USAGE);
+    assert_string_equal(err.text, "more than 512 arguments for a trainer");
+    snprintf(nowhere, sizeof nowhere, "%s/nowhere", home);
+    assert_int_equal(launch_start(&launch, nowhere, (const char *[]){"linger", NULL}, NULL, &err), STATUS_IO);
+    assert_memory_equal(err.text, nowhere, strlen(nowhere));
+    assert_non_null(strstr(err.text, ": cannot write: No such file or directory"));
+    assert_true(launch.pid == 0);
+}
+
 TEST_CASE(letting_go_removes_the_file_and_spares_the_trainer)
 {
     struct place place;

@@ -62,6 +62,34 @@ TEST_CASE(two_workbenches_keep_each_others_settings)
     expect_file(home, "a = 1\nb = 2\n");
 }
 
+TEST_CASE(lines_and_files_may_be_long_but_not_too_long)
+{
+    enum { FILE_MOST = 64 << 10, LINE_MOST = 4096 };
+    char home[1024], *text = malloc(FILE_MOST + 2);
+    struct settings settings;
+    struct err err = {0};
+    assert_non_null(text);
+    store_fixture_home("long", home, sizeof home);
+    for (int more = 0; more < 2; more++) { /* a file of just the size, and one byte more */
+        memset(text, '\n', FILE_MOST + 1);
+        memcpy(text, "a = 1", 5);
+        write_settings(home, text, (size_t)(FILE_MOST + more));
+        settings_open(&settings, home);
+        assert_int_equal(settings_has(&settings, "a", "1"), !more);
+        assert_int_equal(settings_close(&settings, &err), STATUS_OK);
+    }
+    write_settings(home, "a = 1\n", 6);
+    for (size_t n = LINE_MOST - 12; n < LINE_MOST + 12; n++) { /* what is too long is not kept */
+        memset(text, 'x', n);
+        text[n] = '\0';
+        settings_open(&settings, home);
+        settings_set(&settings, "b", text);
+        settings_set(&settings, "a", n % 2 ? "2" : "3");
+        assert_int_equal(settings_close(&settings, &err), STATUS_OK); /* and never harms the others */
+    }
+    free(text);
+}
+
 TEST_CASE(files_that_are_no_settings_do_no_harm)
 {
     char home[1024], path[1100];
