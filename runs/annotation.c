@@ -113,7 +113,9 @@ enum status runs_annotate(struct store *store, const char *const *ids, size_t co
     enum status status = store_begin(store, err);
     if (status) return status;
     for (size_t i = 0; !status && i < count; i++) {
-        status = change_tags(store, ids[i], a, err);
+        struct run_info run;
+        status = run_get(store, ids[i], &run, err); /* one that is gone takes no note */
+        if (!status) status = change_tags(store, ids[i], a, err);
         if (!status && a->note) status = set_note(store, ids[i], a->note, err);
         if (!status && a->name) status = set_name(store, ids[i], a->name, err);
     }

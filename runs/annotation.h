@@ -31,7 +31,8 @@ struct annotation {
 };
 
 /* Changes all of these runs or, after an error, none. STATUS_USAGE for a word that is no tag, for more than
- * RUN_TAGS_MAX - 1 bytes of them, and for a name of which nothing is left or which is "latest". */
+ * RUN_TAGS_MAX - 1 bytes of them, and for a name of which nothing is left or which is "latest";
+ * STATUS_NOT_FOUND for a run that is gone. */
 enum status runs_annotate(struct store *store, const char *const *ids, size_t count,
                           const struct annotation *annotation, struct err *err);
 

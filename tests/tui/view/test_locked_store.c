@@ -100,6 +100,19 @@ TEST_CASE(a_change_that_can_no_longer_be_made_is_reported)
     assert_true(store_fixture_number(quiet->home, "select count(*) from runs where note = 'a note'") == 1);
 }
 
+TEST_CASE(a_change_that_cannot_be_made_before_leaving_is_counted)
+{
+    struct err err = {0};
+    struct fill_quiet *quiet = fill_quiet("locked-lost");
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    lock(quiet);
+    headless_type(workbench, "Nlate\r");
+    store_rollback(quiet->store);
+    store_fixture_sql(quiet->home, "delete from runs");
+    assert_int_equal(workbench_finish(workbench, &err), 1);
+    assert_non_null(strstr(err.text, "there is no such run"));
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
