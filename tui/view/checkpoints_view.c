@@ -299,6 +299,7 @@ static void export_to(struct workbench *workbench, const struct checkpoints_stat
     while (n > 0 && path[n - 1] == ' ') path[--n] = '\0';
     if (!n) return;
     type = strstr(path, ".gguf");
+    for (char *next = type; next; next = strstr(next + 1, ".gguf")) type = next; /* not that of a folder */
     if (type && (type[5] == ' ' || !type[5])) {
         char *word = type + 5 + strspn(type + 5, " ");
         snprintf(more, sizeof more, "\n--gguf=%s\n--output=%.*s", *word ? word : "f16",

@@ -63,13 +63,12 @@ static size_t row_of(const struct runs_state *state, const char *run_id)
     return row;
 }
 
-/* Selects a row: beyond the end the last; none if no row is shown. */
+/* Selects one of the rows; none if no row is shown. */
 static void select_row(struct runs_state *state, size_t row)
 {
-    size_t count = state->listing.shown_count;
-    if (row >= count) row = count ? count - 1 : 0;
     state->list.at = row;
-    snprintf(state->selected, sizeof state->selected, "%s", count ? run_at(state, row)->id : "");
+    snprintf(state->selected, sizeof state->selected, "%s",
+             state->listing.shown_count ? run_at(state, row)->id : "");
 }
 
 /* Marks the runs from `member` up to `end`, or none of them any more. */

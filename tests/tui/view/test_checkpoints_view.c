@@ -123,6 +123,12 @@ TEST_CASE(what_does_not_fit_is_said_while_it_is_typed)
     set(pty, "model.num_layers", "1");
     set(pty, "model.hidden_dim", "16");
     pty_wait_no_text(pty, "does not fit");
+    set(pty, "model.hidden_dim", "4096");
+    set(pty, "batch size", "65535");
+    pty_wait_text(pty, "; batches up to ");
+    set(pty, "batch size", "2");
+    set(pty, "model.hidden_dim", "16");
+    pty_wait_no_text(pty, "does not fit");
     terminal_fill(pty, "device", "\033[D"); /* the last choice: cuda, which the tests do not have */
     pty_wait_text(pty, "--device cuda: ANNEAL_CUDA_PLUGIN is none");
     pty_close(pty);
@@ -154,6 +160,34 @@ TEST_CASE(a_checkpoint_is_exported_and_evaluated)
     pty_send(pty, "\r");
     pty_wait_text(pty, "perplexity");
     pty_wait_text(pty, "step-8");
+    pty_close(pty);
+}
+
+TEST_CASE(a_checkpoint_is_exported_to_a_gguf_file_of_a_type)
+{
+    static const struct {
+        const char *answer, *words; /* behind the folder */
+    } cases[] = {{"base.gguf", "/models.gguf.d/base.gguf --progress"},
+                 {"base-2.gguf   f32 ", "/models.gguf.d/base-2.gguf --progress"}};
+    char folder[1200], typed[1400], path[1300];
+    struct err err = {0};
+    snprintf(folder, sizeof folder, "%s/models.gguf.d", getenv("ANNEAL_TEST_DIR"));
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    struct pty *pty = open_checkpoints(30, 200);
+    pty_send(pty, "x\x15   \r"); /* no place: nothing is done */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pty_send(pty, "x");
+        pty_wait_text(pty, "export to a folder");
+        snprintf(typed, sizeof typed, "\x15%s/%s\r", folder, cases[i].answer);
+        pty_send(pty, typed);
+        pty_wait_text(pty, "done");
+        pty_wait_text(pty, i ? "--gguf=f32 --output=" : "--gguf=f16 --output=");
+        pty_wait_text(pty, cases[i].words);
+        snprintf(path, sizeof path, "%s/%.*s", folder, (int)strcspn(cases[i].answer, " "), cases[i].answer);
+        assert_true(file_exists(path));
+        pty_send(pty, "q");
+        pty_wait_text(pty, "Checkpoints");
+    }
     pty_close(pty);
 }
 
@@ -277,10 +311,12 @@ TEST_CASE(deleting_asks_and_can_be_undone_until_the_view_is_left)
     pty_wait_text(pty, "Delete the checkpoint of step 4");
     pty_send(pty, "y");
     pty_wait_text(pty, "Checkpoints  2, ");
+    pty_send(pty, "gr");
+    pty_wait_text(pty, "a checkpoint is to be deleted when you leave: leave first, or u brings it back");
     pty_send(pty, "u");
     pty_wait_text(pty, "Checkpoints  3, ");
     assert_true(file_exists(path));
-    pty_send(pty, "D");
+    pty_send(pty, "GD");
     pty_wait_text(pty, "Delete the checkpoint of step 4");
     pty_send(pty, "y");
     pty_wait_text(pty, "Checkpoints  2, ");
@@ -323,6 +359,15 @@ TEST_CASE(paths_of_the_store_that_leave_the_run_are_not_listed)
     headless_type(workbench, "Dy");
     headless_expect(workbench, 80, 24, 80, "none: ");
     headless_type(workbench, "Df re\r"); /* nothing to act on */
+    headless_type(workbench, "ux");
+    headless_expect(workbench, 120, 24, 120, "export to a folder", "ended-step-3");
+    store_fixture_sql(other, "update checkpoints set step = 4 where step = 3");
+    workbench_tick(workbench, workbench->now + 1);
+    headless_press(workbench, K_ENTER, 1);
+    headless_expect(workbench, 80, 24, 80, "nothing was done: the checkpoint is gone");
+    store_fixture_sql(other, "update checkpoints set step = 3 where step = 4");
+    workbench_tick(workbench, workbench->now + 2);
+    headless_type(workbench, "Dy");
     assert_int_equal(run_lock_acquire(store, run.id, &lock, &err), STATUS_OK);
     headless_type(workbench, "q");
     headless_expect(workbench, 80, 24, 80, "! run "); /* it trains again */
@@ -358,6 +403,11 @@ TEST_CASE(checkpoints_of_a_run_that_trains_stay)
     headless_expect(workbench, 80, 24, 80, "no checkpoint was deleted");
     headless_type(workbench, " ");
     headless_expect(workbench, 80, 24, 80, "Enter on another one prompts it beside step 19");
+    headless_type(workbench, "W"); /* it is not beside itself */
+    headless_expect_row(workbench, 120, 40, "checkpoint ", "19");
+    headless_expect_row(workbench, 120, 40, "beside it", "no other");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_expect(workbench, 80, 24, 80, "Checkpoints 3, ");
     headless_type(workbench, " "); /* not any more */
     headless_expect_not(workbench, 80, 24, "beside step");
     assert_int_equal(run_delete_checkpoint(quiet->store, run.id, 3, &err), STATUS_BUSY);
@@ -366,6 +416,22 @@ TEST_CASE(checkpoints_of_a_run_that_trains_stay)
     headless_expect(workbench, 120, 40, 44, "checkpoint 2");
     headless_close(workbench);
     assert_true(file_exists(path));
+}
+
+TEST_CASE(a_run_that_learned_to_answer_is_asked_in_its_format)
+{
+    static const char *const formats[] = {"instructions", "text"};
+    for (int i = 0; i < 2; i++) {
+        char home[1024], sql[200];
+        fill_five_hundred(formats[i], home, sizeof home);
+        snprintf(sql, sizeof sql, "insert or replace into params select id, 'data.format', '%s' from runs",
+                 formats[i]);
+        store_fixture_sql(home, sql);
+        struct workbench *workbench = headless_open(home, "ended");
+        headless_type(workbench, "W");
+        headless_expect_row(workbench, 120, 40, "format ", i ? "text (default)" : "chat");
+        headless_close(workbench);
+    }
 }
 
 int main(void)

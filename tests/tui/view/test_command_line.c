@@ -143,6 +143,22 @@ TEST_CASE(what_no_command_is_can_be_typed_on)
     headless_expect_selected(workbench, "run-03");
 }
 
+TEST_CASE(the_newest_lines_are_kept)
+{
+    char home[1024], line[32];
+    fill_thirty("recalled", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    for (int i = 0; i <= COMMANDS_KEPT; i++) {
+        snprintf(line, sizeof line, ":filter run-%02d\r", i);
+        headless_type(workbench, line);
+    }
+    headless_type(workbench, ":");
+    headless_press(workbench, K_UP, COMMANDS_KEPT + 3);
+    headless_expect(workbench, 80, 24, 80, ": filter run-01"); /* the first one is gone */
+    headless_press(workbench, K_DOWN, COMMANDS_KEPT - 1);
+    headless_expect(workbench, 80, 24, 80, ": filter run-16");
+}
+
 /* The first bytes of é and è are equal, and so are three of the four of the two faces. */
 TEST_CASE(what_names_share_ends_with_a_whole_character)
 {

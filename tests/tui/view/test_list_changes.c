@@ -1,6 +1,7 @@
 /* What a user makes of the list of runs: marks, tags, notes, names, an archive, columns, order and filter,
  * and names that are hostile. */
 #include <locale.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -25,6 +26,10 @@ TEST_CASE(marked_runs_are_changed_together)
     headless_expect(workbench, 80, 24, 80, "is no tag");
     headless_press(workbench, K_BACKSPACE, 1);
     headless_press(workbench, K_ENTER, 1);
+    assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'id-00'") == 1);
+    headless_type(workbench, ":tags +more\r");
+    assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'id-00'") == 2);
+    headless_type(workbench, ":tags -more\r");
     assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'id-00'") == 1);
     headless_press(workbench, K_DOWN, 1);
     headless_type(workbench, "  "); /* run-01 and run-02 */
@@ -219,6 +224,61 @@ TEST_CASE(a_list_whose_runs_are_all_hidden_says_how_to_see_them)
     assert_int_equal(workbench_finish(workbench, &err), 0);
     headless_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
+}
+
+TEST_CASE(a_run_that_somebody_else_has_deleted_is_no_failure)
+{
+    char home[1024];
+    struct err err = {0};
+    fill_thirty("twice-deleted", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "aDy");
+    store_fixture_sql(home, "delete from runs where id = 'id-07';"
+                            "update runs set heartbeat = 1e11 where id = 'id-09'"); /* trains again */
+    assert_int_equal(workbench_finish(workbench, &err), 1);
+    assert_int_equal(workbench->removed, 28);
+    assert_true(store_fixture_number(home, "select count(*) from runs") == 1);
+}
+
+/* The workbench on thirty runs with this line in its settings. */
+static struct workbench *open_with_setting(const char *name, const char *line)
+{
+    char home[1024], path[1100];
+    fill_thirty(name, home, sizeof home);
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(line, file);
+    fclose(file);
+    return headless_open(home, NULL);
+}
+
+TEST_CASE(a_line_of_the_settings_that_binds_no_key_is_told)
+{
+    struct workbench *workbench = open_with_setting("bad-key", "key.runs.pause = Hyper-P\n");
+    headless_expect(workbench, 200, 24, 200,
+                    "workbench.ini:1: key.runs.pause = Hyper-P: \"Hyper-P\" is no key");
+}
+
+TEST_CASE(a_filter_is_cleared_by_a_key_of_the_users_choice_as_well)
+{
+    struct workbench *workbench = open_with_setting("own-key", "key.runs.dismiss = F9\n");
+    headless_type(workbench, "/run-29\r");
+    headless_expect_not(workbench, 80, 24, "run-05");
+    headless_press(workbench, K_F1 + 8, 1);
+    headless_expect(workbench, 80, 40, 80, "run-05");
+    headless_expect_not(workbench, 80, 24, "/run");
+}
+
+TEST_CASE(only_one_run_is_resumed_at_a_time)
+{
+    char home[1024];
+    fill_thirty("resuming", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    workbench->resuming = (struct launch){.pid = getpid(), .resumed = "id-09"};
+    headless_type(workbench, "r");
+    headless_expect(workbench, 160, 24, 160, "id-09 is still being resumed: try again once it is training");
+    workbench->resuming.pid = 0;
 }
 
 TEST_CASE(a_run_without_a_model_or_a_configuration_begins_no_other)

@@ -97,6 +97,17 @@ TEST_CASE(leaving_deletes_what_was_not_brought_back)
     pty_wait_text(pty, "29 runs");
     pty_send(pty, "q");
     assert_int_equal(pty_wait_exit(pty), 0);
+    pty_wait_text(pty, "1 run was deleted");
+    pty_close(pty);
+    assert_true(store_fixture_number(home, "select count(*) from runs") == 29);
+    pty = terminal_open(environment, 24, 200, NULL, NULL, NULL);
+    pty_wait_text(pty, "29 runs");
+    pty_send(pty, "Dy");
+    pty_wait_text(pty, "28 runs");
+    store_fixture_sql(home, "update runs set heartbeat = 1e11"); /* somebody resumes it */
+    pty_send(pty, "q");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_wait_text(pty, "1 change was not made: run id-01: has trained since you deleted it, so it stays");
     pty_close(pty);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 29);
 }

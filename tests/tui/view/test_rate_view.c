@@ -60,6 +60,10 @@ TEST_CASE(a_rate_can_be_chosen_on_the_curve)
     pty_wait_text(pty, "loss by learning rate @");
     for (int i = 0; i < 100; i++) pty_send(pty, "h");
     pty_wait_text(pty, "learning rate 1e-06, at the cursor");
+    for (int i = 0; i < 200; i++) pty_send(pty, "l"); /* beyond the last */
+    pty_wait_text(pty, "learning rate 1, at the cursor");
+    for (int i = 0; i < 200; i++) pty_send(pty, "h");
+    pty_wait_text(pty, "learning rate 1e-06, at the cursor");
     pty_send(pty, "l\r"); /* the second of a hundred */
     pty_wait_text(pty, "*1.1e-06");
     pty_send(pty, "\x06");
