@@ -5,6 +5,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
+#include "tui/view/chart_window.h"
 #include "tui/view/run_model.h"
 
 /* The steps below the enlarged chart at 80 x 24, as the axis has them: "0 20 40". */
@@ -176,6 +177,20 @@ TEST_CASE(a_zoomed_window_moves_between_the_first_step_and_the_newest)
     assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
     for (int i = 0; i < 20; i++) headless_type(workbench, "H");
     assert_string_equal(axis_of(workbench), "0 10 20 30 40 50 60");
+}
+
+TEST_CASE(a_place_that_brings_the_newest_step_into_the_window_is_followed)
+{
+    static const struct {
+        int64_t place, end, cursor;
+    } cases[] = {{50, 60, 50}, {20, 60, 20}, {60, 60, 60}, {19, 49, 19},   {70, 80, 70},
+                 {89, 99, 89}, {90, -1, 90}, {95, -1, 95}, {200, -1, 100}, {-5, 30, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct chart_window window = {.newest = 100, .span = 40, .end = 60, .cursor = -1};
+        chart_window_place(&window, cases[i].place);
+        assert_int_equal(window.cursor, cases[i].cursor);
+        assert_int_equal(window.end, cases[i].end);
+    }
 }
 
 TEST_CASE(charts_begin_at_the_first_recorded_step)

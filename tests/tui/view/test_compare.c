@@ -234,6 +234,33 @@ TEST_CASE(only_values_of_each_step_are_smoothed)
     headless_expect_not(workbench, 80, 24, "ema");
 }
 
+TEST_CASE(the_quantity_looked_at_last_is_shown_again)
+{
+    char home[1024], before[512];
+    fill_compared("quantity", home, sizeof home);
+    struct workbench *workbench = open_comparison(home);
+    workbench_key(workbench, '\t');
+    headless_expect(workbench, 80, 24, 80, "validation loss by step ");
+    snprintf(before, sizeof before, "%s", headless_row_with(workbench, 80, 24, "4✓ wide"));
+    headless_close(workbench);
+    workbench = open_comparison(home);
+    headless_expect(workbench, 80, 24, 80, "validation loss by step ", "run validation loss");
+    assert_string_equal(headless_row_with(workbench, 80, 24, "4✓ wide"), before);
+}
+
+TEST_CASE(losses_of_other_tokens_are_not_compared)
+{
+    char home[1024];
+    fill_compared("tokens", home, sizeof home);
+    struct workbench *workbench = open_comparison(home);
+    headless_expect_not(workbench, 200, 40, "not comparable");
+    headless_close(workbench);
+    store_fixture_sql(home, "insert or replace into params select id, 'data.tokenizer', case name when 'wide'"
+                            " then 'bytes' else 'gpt2' end from runs");
+    workbench = open_comparison(home);
+    headless_expect(workbench, 200, 40, 200, "losses are not comparable: the tokens differ");
+}
+
 TEST_CASE(zooming_and_panning_keep_inside_the_runs)
 {
     char home[1024];

@@ -84,6 +84,27 @@ TEST_CASE(siblings_are_sorted_by_time_and_stay_with_their_parents)
     profile_tree_release(&tree);
 }
 
+TEST_CASE(a_time_that_is_not_known_comes_last)
+{
+    struct profile_row unknown[] = {{"forward", -1, "a", 1, NAN, 0, 0, 0},
+                                    {"forward", -1, "b", 1, 1, 0, 0, 0},
+                                    {"forward", -1, "c", 1, NAN, 0, 0, 0},
+                                    {"forward", -1, "d", 1, 2, 0, 0, 0}};
+    const struct profile of_four = {.rows = unknown, .count = 4, .steps = 1, .step_us = 3};
+    struct profile_tree tree = {.by_time = true, .all_open = true};
+    struct err err = {0};
+    assert_int_equal(profile_tree_arrange(&tree, &of_four, &err), STATUS_OK);
+    assert_int_equal(tree.list.count, 5);
+    assert_string_equal(name_of(&tree, 1), "d");
+    assert_string_equal(name_of(&tree, 2), "b");
+    profile_tree_fold(&tree, 5, true); /* no such line */
+    profile_tree_release(&tree);
+    tree = (struct profile_tree){0};
+    assert_int_equal(profile_tree_arrange(&tree, &(struct profile){0}, &err), STATUS_OK);
+    profile_tree_fold(&tree, 0, true); /* none at all */
+    profile_tree_release(&tree);
+}
+
 TEST_CASE(what_was_folded_stays_so_when_it_is_read_again)
 {
     struct profile_tree tree = {0};

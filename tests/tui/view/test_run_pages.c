@@ -8,6 +8,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
+#include "tui/widget/pager.h"
 
 /* The path of log.txt of the only run in `home`. */
 static void find_log(const char *home, char *path, size_t size)
@@ -70,7 +71,7 @@ TEST_CASE(the_log_is_followed_as_it_grows)
 TEST_CASE(a_log_that_is_cut_replaced_or_no_file_is_harmless)
 {
     static const int sizes[][2] = {{40, 10}, {80, 24}, {120, 40}, {200, 60}};
-    char home[1024], path[2100];
+    char home[1024], path[2100], other[2200];
     fill_five_hundred("hostile-log", home, sizeof home);
     find_log(home, path, sizeof path);
     append(path, "\033[2Jred\033[0m \xff\xfe \x9b"
@@ -85,10 +86,24 @@ TEST_CASE(a_log_that_is_cut_replaced_or_no_file_is_harmless)
         headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][0], "end");
     }
     assert_int_equal(truncate(path, 0), 0);
+    tick(workbench);
+    headless_expect(workbench, 80, 24, 80, "the log is empty");
     append(path, "anew\n");
     tick(workbench);
     headless_expect(workbench, 80, 24, 80, "anew");
     headless_expect_not(workbench, 80, 24, "red");
+    snprintf(other, sizeof other, "%s.other", path);
+    append(other, "12:00:00  error: as long as before, or longer\n");
+    assert_int_equal(rename(other, path), 0);
+    tick(workbench);
+    headless_expect_not(workbench, 80, 24, "anew");
+    struct grid grid = headless_draw(workbench, 80, 24);
+    assert_int_equal(grid.cells[2 * 80 + 1].glyph, '1');
+    assert_int_equal(grid.cells[2 * 80 + 1].style, STYLE_BAD);
+    grid_release(&grid);
+    assert_int_equal(truncate(path, 9), 0);
+    tick(workbench);
+    headless_expect_not(workbench, 80, 24, "error");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0); /* opening it must not wait for a writer */
     tick(workbench);
@@ -108,6 +123,26 @@ TEST_CASE(a_long_log_is_read_from_its_end)
     headless_type(workbench, "w");
     headless_expect(workbench, 80, 24, 80, "the end");
     assert_true(clock_monotonic() - start < 10); /* reading all takes far longer */
+}
+
+TEST_CASE(a_log_that_is_shown_whole_has_no_mark_of_more_above)
+{
+    enum { KEPT = PAGER_MOST / 2 };
+    char home[1024], path[2100], *text = malloc(KEPT + 1);
+    assert_non_null(text);
+    for (int i = 0; i < KEPT; i++) text[i] = i % 64 == 63 ? '\n' : 'x';
+    text[KEPT] = '\0';
+    fill_five_hundred("whole-log", home, sizeof home);
+    find_log(home, path, sizeof path);
+    for (int more = 0; more < 2; more++) { /* just what is kept, and a line more */
+        append(path, more ? "end\n" : text);
+        struct workbench *workbench = headless_open(home, "ended");
+        headless_type(workbench, "w");
+        headless_press(workbench, K_HOME, 1);
+        assert_int_equal(headless_row_with(workbench, 80, 24, "▲") != NULL, more);
+        headless_close(workbench);
+    }
+    free(text);
 }
 
 TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
@@ -142,6 +177,28 @@ TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
     headless_type(workbench, "/no-such\rqi");
     headless_press(workbench, K_END, 1);
     headless_expect(workbench, 80, 24, 80, "hooks."); /* the last section */
+}
+
+TEST_CASE(a_resume_changes_the_configuration_and_long_keys_push_their_values)
+{
+    char home[1024];
+    fill_five_hundred("resumed-config", home, sizeof home);
+    store_fixture_sql(home, "update runs set config = '[train]' || char(10) || 'batch_size = 7'");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "i");
+    headless_expect(workbench, 120, 40, 120, "train.batch_size 7 default 16");
+    store_fixture_sql(home,
+                      "update runs set config = '[train]' || char(10) || 'batch_size = 9' || char(10) ||"
+                      " '[param_group.with_quite_a_long_name]' || char(10) || 'match = layer.0.*' ||"
+                      " char(10) || '[data]' || char(10) ||"
+                      " 'train = /a/path/that/is/longer/than/its/column.txt'");
+    workbench_tick(workbench, workbench->now + 1);
+    headless_expect(workbench, 120, 40, 120, "train.batch_size 7 default 16"); /* no resume */
+    store_fixture_sql(home, "update runs set segment = segment + 1");
+    workbench_tick(workbench, workbench->now + 2);
+    headless_expect(workbench, 120, 40, 120, "train.batch_size 9 default 16",
+                    "param_group.with_quite_a_long_name.match layer.0.*",
+                    "/a/path/that/is/longer/than/its/column.txt default kjv");
 }
 
 TEST_CASE(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said)

@@ -203,6 +203,11 @@ TEST(a_classifier_shows_its_confusion_instead_of_samples)
     store_fixture_sql(home, "update classes set label = 'long-ham' where label = 'ham'");
     workbench_tick(workbench, workbench->now + 1);
     headless_expect(workbench, 80, 24, 80, "F1 long-ham spam");
+    headless_expect(workbench, 120, 40, 120, "columns: the label given");
+    store_fixture_sql(home, "delete from confusion"); /* an import may lack it */
+    workbench_tick(workbench, workbench->now + 2);
+    headless_expect(workbench, 120, 40, 120, "classes @400", "0.5000 0.8750 0.6364");
+    headless_expect_not(workbench, 120, 40, "columns: the label given");
 }
 
 TEST(several_ranks_are_listed_slowest_first)
@@ -222,6 +227,18 @@ TEST(several_ranks_are_listed_slowest_first)
     headless_expect(workbench, 120, 40, 120, " sample");
     headless_expect(workbench, 80, 24, 80, "1 grace 7.50"); /* where there is room for one alone */
     headless_expect_not(workbench, 80, 24, "ada");
+    for (int slow = 0; slow < 2; slow++) { /* the slowest needs half as much again, or more */
+        store_fixture_sql(home, slow ? "update ranks set step_ms = 3.7501 where rank = 1"
+                                     : "update ranks set step_ms = 3.75 where rank = 1");
+        workbench_tick(workbench, workbench->now + 2);
+        struct grid grid = headless_draw(workbench, 120, 40);
+        char row[1024];
+        int y = 0;
+        while (y < 39 && !strstr(grid_row(&grid, y, row, sizeof row), "grace")) y++;
+        assert_int_equal(grid.cells[y * 120 + 6].glyph, 'g');
+        assert_int_equal(grid.cells[y * 120 + 6].style, slow ? STYLE_WARN : STYLE_TEXT);
+        grid_release(&grid);
+    }
 }
 
 TEST(classes_that_have_no_room_are_reached_with_keys)
@@ -452,6 +469,7 @@ TEST(the_side_panel_lists_what_was_recorded)
               " select id, 1, 450, 1e9, 'checkpoints/step-450', 'best', 4194304 from runs;"
               "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result)"
               " select id, 1e9, 'pause', null, 'workbench', 33, 'paused' from runs union all"
+              " select id, 1e9, 'checkpoint', null, 'cli', 0, 'written' from runs union all"
               " select id, 2e9, 'stop', null, 'workbench', null, null from runs");
     char *id = store_fixture_text(home, "select id from runs");
     for (int i = 0; i < 3; i++) fill_checkpoint(home, id, (int[]){100, 300, 450}[i]); /* 200 was removed */
@@ -460,8 +478,8 @@ TEST(the_side_panel_lists_what_was_recorded)
     headless_expect(workbench, 200, 60, 200, "parameters 10,813,696", "trained 10,000,000");
     headless_expect(workbench, 80, 24, 80, "10.0M of 10.8M parameters trained");
     headless_expect(workbench, 200, 60, 200, "tokens 1,970,176", "450 best 4.0 MiB", "300 periodic 3.0 MiB",
-                    "100 was best 1.0 MiB", "pause @33 paused", "stop waiting", "! @240 the loss rose",
-                    "[model]", "preset = shakespeare");
+                    "100 was best 1.0 MiB", "pause @33 paused", "checkpoint @0 written", "stop waiting",
+                    "! @240 the loss rose", "[model]", "preset = shakespeare");
     assert_non_null(headless_row_with(workbench, 200, 60, "450     2."));
     assert_non_null(strstr(headless_row_with(workbench, 200, 60, "450     2."), "★")); /* the best one */
     assert_null(strstr(headless_row_with(workbench, 200, 60, "400     2."), "★"));

@@ -96,6 +96,28 @@ TEST_CASE(without_patience_or_evaluations_a_sentence_says_why)
     fill_end(&run, RUN_FINISHED, "");
 }
 
+TEST_CASE(a_first_evaluation_foresees_no_end)
+{
+    char home[1024];
+    struct fill_run run;
+    struct workbench *workbench = open_patient("first", home, &run);
+    store_fixture_sql(home, "delete from early_stopping where step < 90;"
+                            "update early_stopping set patience = 4, patience_used = 2");
+    headless_type(workbench, "E");
+    headless_expect(workbench, 120, 24, 120, "2 of 4 used up");
+    headless_expect_not(workbench, 120, 24,
+                        "if nothing improves"); /* when the next one is due is not known */
+    struct grid grid = headless_draw(workbench, 120, 24);
+    char row[1024];
+    int y = 0, x = 0;
+    while (!strstr(grid_row(&grid, y, row, sizeof row), "2 of 4")) y++;
+    while (grid.cells[y * 120 + x].glyph != '2') x++;
+    assert_int_equal(grid.cells[y * 120 + x].style, STYLE_WARN); /* half of it */
+    grid_release(&grid);
+    headless_close(workbench);
+    fill_end(&run, RUN_FINISHED, "");
+}
+
 TEST_CASE(a_run_that_early_stopping_ended_says_at_which_step)
 {
     char home[1024];

@@ -70,6 +70,37 @@ TEST_CASE(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first)
     headless_expect(workbench, 80, 24, 80, "run run-01 belongs to no sweep");
 }
 
+TEST_CASE(settings_that_some_runs_lack_are_shown_and_the_last_axes_where_all_have_no_room)
+{
+    char home[1024];
+    make_sweep("lacking", home);
+    store_fixture_sql(home, "delete from params where name = 'train.optimizer' and run_id in (select id from"
+                            " runs where name < 'run-03')");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "W");
+    headless_expect(workbench, 120, 40, 120, "run-00 2.0000", "optimizer");
+    headless_expect_not(workbench, 120, 40, "beta2"); /* differs only where the optimizer does */
+    headless_press(workbench, K_DOWN, 3);
+    struct grid grid = headless_draw(workbench, 120, 40);
+    int places = 0; /* of the selected run, which has the only optimizer */
+    for (int i = 0; i < 120 * 40; i++) places += grid.cells[i].glyph == 0x25CF;
+    assert_int_equal(places, 3);
+    grid_release(&grid);
+    store_fixture_sql(home, "delete from params where name = 'train.optimizer'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 120, 40, 120, "beta2"); /* not because of the optimizer */
+    headless_expect_not(workbench, 120, 40, "optimizer");
+    store_fixture_sql(home, "with recursive n(i) as (select 10 union all select i + 1 from n where i < 40)"
+                            " insert into params select runs.id, 'train.x' || i, name from runs, n"
+                            " where name < 'run-06'");
+    workbench_tick(workbench, workbench->now + 6);
+    headless_expect(workbench, 200, 40, 200, "val loss", "run-00 2.0000");
+    headless_expect_not(workbench, 200, 40, "x40"); /* of too many settings the first */
+    headless_expect_row(workbench, 200, 40, "val loss", "beta2", "learning_rate", "x18");
+    headless_expect_row(workbench, 60, 24, "val loss", "x16", "x17", "x18");
+    assert_null(strstr(headless_row_with(workbench, 60, 24, "val loss"), "beta2"));
+}
+
 TEST_CASE(lines_stay_in_their_area_and_end_at_their_places)
 {
     static const double up[3] = {0, 1, 0.5}, none[3] = {NAN, 7, -INFINITY};
@@ -95,6 +126,24 @@ TEST_CASE(lines_stay_in_their_area_and_end_at_their_places)
     assert_int_equal(grid.cells[1 * 36 + 12].glyph, 0x25CF); /* b: at the top */
     assert_int_equal(grid.cells[5 * 36 + 24].glyph, 0x25CF); /* c: in the middle */
     grid_release(&grid);
+}
+
+TEST_CASE(lines_name_each_place_once_and_need_one_to_twelve_axes)
+{
+    static const struct parallel_label labels[3] = {{0, "low"}, {0.01, "mid"}, {1, "high"}};
+    static const double at[PARALLEL_AXES_MAX + 1] = {0};
+    struct parallel_axis axes[PARALLEL_AXES_MAX + 1];
+    const struct parallel_line line = {at, STYLE_TRAIN, false};
+    for (size_t k = 0; k < sizeof axes / sizeof *axes; k++) axes[k] = (struct parallel_axis){"a", labels, 3};
+    for (int count = 0; count <= PARALLEL_AXES_MAX + 1; count++) {
+        struct grid grid = make_grid(200, 9, GLYPHS_BRAILLE);
+        parallel_draw(&grid, (struct rect){0, 0, 200, 9}, &(struct parallel){axes, count, &line, 1});
+        char row[1024];
+        grid_row(&grid, 8, row, sizeof row);
+        assert_int_equal(strstr(row, "low") != NULL, count >= 1 && count <= PARALLEL_AXES_MAX);
+        assert_null(strstr(row, "mid")); /* it lies in the same row */
+        grid_release(&grid);
+    }
 }
 
 int main(void)
