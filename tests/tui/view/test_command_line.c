@@ -82,6 +82,13 @@ TEST_CASE(tab_completes_names)
         assert_string_equal(input.text, lines[i].completed);
     }
     struct input input;
+    static const char *const before[][2] = {{"pau now", "pause now"}, {"tag x", "tags x"}};
+    for (int i = 0; i < 2; i++) { /* at the end of the name, with words behind it */
+        input_set(&input, before[i][0]);
+        input.cursor = (int)strcspn(before[i][0], " ");
+        assert_true(command_line_complete(CONTEXT_RUNS, all, &input));
+        assert_string_equal(input.text, before[i][1]);
+    }
     input_set(&input, "filter na");
     assert_false(command_line_complete(CONTEXT_RUNS, all, &input)); /* the view knows the fields */
 }

@@ -109,8 +109,10 @@ TEST_CASE(only_what_differs_is_listed_with_outcomes_and_deltas)
     headless_type(workbench, "jjjb"); /* measured against wide */
     headless_expect(workbench, 200, 40, 200, "the others are measured against wide", "1✓ wide");
     headless_expect_row(workbench, 200, 40, "2✓ base-s1", "301 (+150)");
-    for (int i = 0; i < 30; i++) headless_type(workbench, ">"); /* the last column stays in sight */
-    headless_expect(workbench, 80, 24, 80, "wall time");
+    for (int i = 0; i < 30; i++) { /* the last column stays in sight */
+        headless_type(workbench, ">");
+        if (i > 20) headless_expect(workbench, 80, 24, 80, "wall time");
+    }
     for (int i = 0; i < 30; i++) headless_type(workbench, "<");
     headless_expect(workbench, 80, 24, 80, "batch_size");
 }

@@ -202,6 +202,10 @@ TEST_CASE(keys_are_bound_by_lines_of_the_settings)
     grid_row(&grid, 0, row, sizeof row);
     assert_non_null(strstr(row, "Ctrl-P pause"));
     assert_non_null(strstr(row, "F3 help"));
+    assert_string_equal(read_keys("key.runs.pause =\n", &own), "");
+    grid_clear(&grid);
+    keys_draw_hints(&grid, (struct rect){0, 0, 200, 1}, &own, CONTEXT_RUNS, all);
+    assert_null(strstr(grid_row(&grid, 0, row, sizeof row), "pause")); /* which has no key */
     grid_release(&grid);
 }
 

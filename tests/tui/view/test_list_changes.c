@@ -253,6 +253,19 @@ static struct workbench *open_with_setting(const char *name, const char *line)
     return headless_open(home, NULL);
 }
 
+TEST_CASE(a_filter_takes_the_room_of_the_counts_on_narrow_screens)
+{
+    char home[1024];
+    fill_thirty("narrow", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "/run-1\r");
+    headless_expect(workbench, 60, 24, 60, "30 runs, 0 training", "/run-1 10 match");
+    headless_expect_not(workbench, 59, 24, "30 runs");
+    headless_expect(workbench, 59, 24, 59, "anneal /run-1 10 match");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_expect(workbench, 59, 24, 59, "30 runs, 0 training");
+}
+
 TEST_CASE(a_line_of_the_settings_that_binds_no_key_is_told)
 {
     struct workbench *workbench = open_with_setting("bad-key", "key.runs.pause = Hyper-P\n");

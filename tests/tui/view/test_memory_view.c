@@ -155,6 +155,24 @@ TEST(three_bars_have_one_scale)
     assert_true(strstr(text, "8.0 GiB\n") != NULL);
 }
 
+/* As a store of a later program, or a hostile one, may have. */
+TEST(of_more_categories_than_the_bars_have_parts_the_first_are_shown)
+{
+    enum { MANY = 40 };
+    static struct memory_record many[MANY];
+    for (int i = 0; i < MANY; i++) many[i] = (struct memory_record){0, "other", MIB, MIB, MIB};
+    usage.categories = many;
+    usage.category_count = MANY;
+    draw(100, 60, GLYPHS_ASCII);
+    assert_line(" planned ", "24.0 MiB");
+    usage.sample.process_bytes = 0; /* which is known */
+    draw(100, 60, GLYPHS_ASCII);
+    assert_line(" held ", " 0 B");
+    usage.sample.process_bytes = -1;
+    draw(100, 60, GLYPHS_ASCII);
+    assert_line(" held ", " -");
+}
+
 TEST(a_small_process_leaves_a_large_device_empty_at_first_sight)
 {
     usage.sample.process_bytes = 27 << 20;

@@ -73,6 +73,23 @@ TEST_CASE(the_cursor_follows_the_pointer_until_a_click_pins_it)
     assert_string_equal(headless_row_with(workbench, W, H, "learning rate @"), pinned);
 }
 
+TEST_CASE(the_pointer_is_in_a_chart_from_its_title_to_its_axis)
+{
+    char home[1024], row[1024];
+    fill_five_hundred("edges", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    struct grid grid = headless_draw(workbench, W, H);
+    int title = 0, below = 0;
+    while (!strstr(grid_row(&grid, title, row, sizeof row), "▸loss")) title++;
+    while (!strstr(grid_row(&grid, below, row, sizeof row), " sample ")) below++;
+    grid_release(&grid);
+    for (int y = 0; y < H - 1; y++) {
+        if (y > title && y < below - 1) continue;
+        report(workbench, K_MOVE, X, y, 0);
+        assert_int_equal(headless_row_with(workbench, W, H, "loss @") != NULL, y == title || y == below - 1);
+    }
+}
+
 TEST_CASE(a_message_stays_while_the_pointer_only_moves)
 {
     char home[1024];

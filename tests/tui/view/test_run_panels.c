@@ -227,6 +227,7 @@ TEST(several_ranks_are_listed_slowest_first)
     headless_expect(workbench, 120, 40, 120, " sample");
     headless_expect(workbench, 80, 24, 80, "1 grace 7.50"); /* where there is room for one alone */
     headless_expect_not(workbench, 80, 24, "ada");
+    for (int h = 22; h <= 60; h++) headless_expect(workbench, 80, h, 80, "1 grace 7.50");
     for (int slow = 0; slow < 2; slow++) { /* the slowest needs half as much again, or more */
         store_fixture_sql(home, slow ? "update ranks set step_ms = 3.7501 where rank = 1"
                                      : "update ranks set step_ms = 3.75 where rank = 1");

@@ -72,6 +72,8 @@ TEST_CASE(a_file_is_never_replaced_and_its_ending_must_be_known)
     headless_expect(workbench, 200, 24, 200, "must end in .svg (a picture) or .csv (the points)");
     snprintf(path, sizeof path, "%s/anneal.db.png", home);
     assert_int_equal(stat(path, &found), -1);
+    headless_type(workbench, ".md\r"); /* which is for comparisons */
+    headless_expect(workbench, 200, 24, 200, "must end in .svg (a picture) or .csv (the points)");
     snprintf(path, sizeof path, "%s/none/loss.svg", home);
     workbench_key(workbench, K_ESCAPE);
     save_as(workbench, path);
