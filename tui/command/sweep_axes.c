@@ -133,7 +133,7 @@ static const char *draw(const struct sweep_axis *axis, double u, struct arena *a
     if (!axis->range) return axis->values[(int)(u * axis->count)];
     double from = axis->from, to = axis->to;
     bool logarithmic = from > 0; /* and `to` is larger */
-    if (axis->whole) { /* each whole number has an interval of its own */
+    if (axis->whole) {           /* each whole number has an interval of its own */
         int64_t number = logarithmic ? (int64_t)floor(from * pow((to + 1) / from, u))
                                      : (int64_t)floor(from + u * (to + 1 - from));
         return arena_printf(arena, "%lld", (long long)number);
