@@ -237,11 +237,9 @@ enum status store_commit(struct store *store, struct err *err)
         return status;
     }
     store->writing = false;
-    if (store->log_pages >= STORE_CHECKPOINT_PAGES && !store->hurried && !store_check_place(store, NULL)) {
+    if (store->log_pages >= STORE_CHECKPOINT_PAGES && !store->hurried && !store_check_place(store, NULL))
         /* best effort: pages that cannot be moved stay in the log until the next time */
         sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-        store->log_pages = 0;
-    }
     store_unlock(store);
     return STATUS_OK;
 }

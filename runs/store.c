@@ -419,6 +419,10 @@ void store_close(struct store *store)
         sqlite3_finalize(store->statements[i].handle);
         free(store->statements[i].sql);
     }
+    /* where SQLite may not do it on closing: commands that each write a little would lengthen the log without
+     * end, as each opens it anew, and a log that is read anew is never begun again */
+    if (store->serialize && store->log_pages >= STORE_CHECKPOINT_PAGES && !store->hurried)
+        store_settle(store);
     /* a log that nobody else finds any more is never written over what others have written since */
     if (store->db && store_check_place(store, NULL))
         sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);

@@ -60,6 +60,28 @@ TEST_CASE(every_table_of_the_design_is_there)
     }
 }
 
+/* As many commands do, one after the other. */
+TEST_CASE(the_log_stays_short_where_each_handle_writes_a_little)
+{
+    enum { ROWS = 40, ROW_BYTES = 300000 };
+    char home[PATH_MAX], path[PATH_MAX];
+    struct stat log;
+    struct err err = {0};
+    store_fixture_home("long-log", home, sizeof home);
+    store_close(store_fixture_open(home));
+    for (int i = 0; i < ROWS; i++) {
+        struct store *store = store_fixture_open(home);
+        assert_int_equal(store_begin(store, &err), STATUS_OK);
+        assert_int_equal(store_do(store, &err, "insert into params values ('r', ?1, zeroblob(?2))", "ii",
+                                  (int64_t)i, (int64_t)ROW_BYTES),
+                         STATUS_OK);
+        assert_int_equal(store_commit(store, &err), STATUS_OK);
+        store_close(store);
+        snprintf(path, sizeof path, "%.4000s/anneal.db-wal", home);
+        if (stat(path, &log) == 0) assert_true(log.st_size < 2 * 4096 * STORE_CHECKPOINT_PAGES);
+    }
+}
+
 TEST_CASE(a_newer_version_is_refused_untouched)
 {
     char home[PATH_MAX];
