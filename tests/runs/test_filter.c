@@ -325,46 +325,6 @@ TEST_CASE_WITH(one_more_than_there_is_room_for_is_refused, NULL, forget)
     }
 }
 
-TEST_CASE(values_are_shown_in_the_unit_of_their_field)
-{
-    static const struct {
-        const char *field;
-        double number;
-        const char *shown;
-    } cases[] = {
-        {"parameters", 12345, "12.3k"}, {"trained_parameters", 12345, "12.3k"},
-        {"tok/s", 1500, "1.50k"},       {"disk", 2048, "2.0 KiB"},
-        {"elapsed", 3700, "1h 01m"},    {"progress", 0.999, "99%"},
-        {"created_at", 1e13, "?"},      {"loss", NAN, "nan"},
-        {"loss", 12345, "12345"},       {"no.column", 1.5, "1.5"},
-    };
-    char text[64];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct field field;
-        struct field_value value = {true, NULL, cases[i].number};
-        assert_true(field_find(cases[i].field, &field));
-        assert_string_equal(field_show(&field, &value, text, sizeof text), cases[i].shown);
-    }
-}
-
-/* What is not known comes last in either order. */
-TEST_CASE(a_nan_is_larger_than_all_numbers)
-{
-    static const struct field_value values[] = {{true, NULL, -1}, {true, NULL, INFINITY}, {true, NULL, NAN}};
-    const struct field_value unknown = {false, NULL, NAN};
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < 3; k++) {
-            assert_int_equal(field_compare(&values[i], &values[k], false), (i > k) - (i < k));
-            assert_int_equal(field_compare(&values[i], &values[k], true), (i < k) - (i > k));
-            assert_true(field_compare(&values[i], &unknown, k) < 0);
-        }
-    struct field steps;
-    double number;
-    bool seconds;
-    assert_true(field_find("steps", &steps));
-    assert_false(field_parse_number(&steps, strcat(memset((char[100]){0}, '1', 63), "k"), &number, &seconds));
-}
-
 TEST_CASE_WITH(numbers_come_before_texts, NULL, forget)
 {
     make("mixed");

@@ -7,6 +7,7 @@
 /* cmocka wants the headers above first */
 #include "core/base/file.h"
 #include "runs/database.h"
+#include "runs/history.h"
 #include "runs/recovery.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
@@ -316,6 +317,32 @@ TEST_CASE(a_long_history_is_deleted_in_turns_which_may_be_interrupted)
     assert_int_equal(run_delete(store, id, &err), STATUS_OK);
     assert_true(store_fixture_number(home, "select count(*) from steps") == 0);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 0);
+    store_close(store);
+}
+
+TEST_CASE(a_measure_is_that_of_the_last_evaluation_up_to_a_step)
+{
+    static const struct {
+        const char *name;
+        int64_t step;
+        double value; /* NaN: none */
+    } cases[] = {
+        {"val_loss", 9, NAN},  {"val_loss", 10, 3},   {"val_loss", 19, 3},        {"", 19, 3},
+        {"val_loss", 20, 2},   {"", INT64_MAX, 2},    {"val_perplexity", 19, 20}, {"val_perplexity", 20, 7},
+        {"accuracy", 10, NAN}, {"accuracy", 19, 0.5}, {"nothing", 20, NAN},
+    };
+    struct err err = {0};
+    struct writer *writer = begin("measured");
+    writer_eval(writer, &(struct eval_record){10, 0, 1.7e9, 3, 20, 1});
+    writer_measure(writer, &(struct measure_record){11, "accuracy", 0.5});
+    writer_eval(writer, &(struct eval_record){20, 0, 1.7e9, 2, 7, 1});
+    after(writer);
+    struct store *store = store_fixture_open(home);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double value = 0, expected = cases[i].value;
+        assert_int_equal(run_measure(store, id, cases[i].name, cases[i].step, &value, &err), STATUS_OK);
+        if (isnan(expected) ? !isnan(value) : value != expected) fail_msg("case %zu: %g", i, value);
+    }
     store_close(store);
 }
 

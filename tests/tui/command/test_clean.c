@@ -117,6 +117,7 @@ STAGE_CASE(all_but_the_best_are_removed_on_request, struct stage *s)
     process_run(0, "clean", "other", "--all-but-best", "--yes", NULL);
     assert_string_equal(checkpoints(other), "step-40");
     assert_string_equal(checkpoints(folder), before);
+    process_run(0, "clean", "other", "--all-but-best", "--only=checkpoints", "--yes", NULL);
     process_expect_sentence(process_run(2, "clean", "base", "--filter", "name=x", NULL), "not both");
     process_expect_sentence(process_run(2, "clean", "--all-but-best", "--only=damaged", "--yes", NULL),
                             "--all-but-best is of checkpoints, which --only leaves out");

@@ -155,7 +155,7 @@ TEST_CASE(what_a_second_demo_offers_first_loses_nothing)
         store_close(store);
         struct pty *pty = open_demo(&s, NULL);
         pty_wait_text(pty, cases[i].offer);
-        pty_send(pty, i % 2 ? "\004" : "qq\nq\n"); /* the end of the input; qq is no answer */
+        pty_send(pty, i % 2 ? "\004" : "nn\nq\n"); /* the end of the input; nn is no answer */
         assert_int_equal(pty_wait_exit(pty), 0);
         pty_close(pty);
     }

@@ -214,6 +214,14 @@ STAGE_CASE(parameter_groups_are_shown_as_estimate_shows_them, struct stage *s)
     assert_true(json_equal(groups, json_object_get(estimate, "param_groups")));
 }
 
+STAGE_CASE(a_vocabulary_that_is_not_the_presets_is_said, struct stage *s)
+{
+    char *text = process_output("train", kept_format("--data.train=%s", s->corpus), "--data.tokenizer=bytes",
+                                "--model.hidden_dim=32", "--model.num_layers=1", "--model.num_heads=2",
+                                "--train.seq_len=32", "--dry-run", NULL);
+    assert_non_null(strstr(text, "256, the tokenizer's size; preset shakespeare has "));
+}
+
 STAGE_CASE(what_would_fail_in_training_fails_here_with_the_same_sentence, struct stage *s)
 {
     static const char *const words[] = {"--data.train=nowhere.txt", "--train.learning_rate=fast",

@@ -123,11 +123,13 @@ TEST_CASE(what_does_not_fit_is_said_while_it_is_typed)
     set(pty, "model.num_layers", "1");
     set(pty, "model.hidden_dim", "16");
     pty_wait_no_text(pty, "does not fit");
-    set(pty, "model.hidden_dim", "4096");
+    set(pty, "model.num_layers", "200"); /* 0.8 GB for a batch of 1, more than 1 TB for this one */
+    set(pty, "model.hidden_dim", "64");
     set(pty, "batch size", "65535");
     pty_wait_text(pty, "; batches up to ");
     set(pty, "batch size", "2");
     set(pty, "model.hidden_dim", "16");
+    set(pty, "model.num_layers", "1");
     pty_wait_no_text(pty, "does not fit");
     terminal_fill(pty, "device", "\033[D"); /* the last choice: cuda, which the tests do not have */
     pty_wait_text(pty, "--device cuda: ANNEAL_CUDA_PLUGIN is none");
