@@ -194,6 +194,9 @@ TEST_CASE(among_texts_a_binary_bin_without_a_header_is_skipped)
     assert_int_equal(inputs.skipped, 2);
     assert_string_equal(inputs.first_skipped, firmware);
     inputs_close(&inputs);
+    scratch_write(scratch_path("mixed/plain.bin"), "hello", 5); /* not binary, so not skipped silently */
+    assert_refused(folder, STATUS_USAGE, "plain.bin) and others");
+    assert_int_equal(unlink(scratch_path("mixed/plain.bin")), 0);
     /* a header says that it is meant, in each format */
     scratch_tok(scratch_path("mixed/renamed.bin"), ids, 7);
     assert_refused(folder, STATUS_USAGE, "renamed.bin) and others");

@@ -199,9 +199,9 @@ static const char *value_of(const char *format, const char *folder)
 
 static const char *make_files(void)
 {
-    static const char *const names[] = {"books/a.txt", "books/b.txt", "code/c.c",   "code/d.c",
-                                        "a:0.5",       "one,two",     "books.txt",  "code.jsonl.gz",
-                                        "ema.txt",     "v1.5.txt",    "v2.5.txt.gz"};
+    static const char *const names[] = {"books/a.txt", "books/b.txt", "code/c.c",    "code/d.c",
+                                        "a:0.5",       "one,two",     "books.txt",   "code.jsonl.gz",
+                                        "ema.txt",     "v1.5.txt",    "v2.5.txt.gz", ".text"};
     const char *folder = scratch_path("mixed");
     char path[PATH_MAX];
     struct err err = {0};
@@ -226,6 +226,9 @@ TEST_CASE(names_may_have_weights)
     assert_string_equal(listed(value_of("@/one,two", folder)), "texts");
     assert_string_equal(listed(value_of("@/v1.5.txt : 1, @/v2.5.txt.gz : 1", folder)),
                         "texts v1.5=1:0+1 v2.5=1:1+1");
+    assert_string_equal(listed(value_of("@/.text : 1", folder)), "texts _text=1:0+1");
+    assert_int_equal(strncmp(listed("*.md : 1"), "texts source=1:0+", 17),
+                     0); /* of the folder of the tests */
     /* val_loss_ema is the loss of averaged weights */
     assert_string_equal(listed(value_of("@/ema.txt : 1", folder)), "texts source=1:0+1");
 }
@@ -252,6 +255,26 @@ TEST_CASE(weights_that_mean_nothing_are_refused)
         assert_int_not_equal(inputs_open(value_of(cases[i].value, folder), NULL, NULL, &inputs, &err),
                              STATUS_OK);
         if (!strstr(err.text, cases[i].words)) fail_msg("%s: %s", cases[i].value, err.text);
+    }
+}
+
+TEST_CASE(a_mixture_has_at_most_24_sources)
+{
+    for (int count = 24; count < 26; count++) {
+        char value[25 * PATH_MAX] = "", path[40];
+        struct inputs inputs;
+        struct err err = {0};
+        for (int i = 0; i < count; i++) {
+            snprintf(path, sizeof path, "source_%d.txt", i);
+            scratch_write(scratch_path(path), "a text", 6);
+            sprintf(strchr(value, 0), "%s%s : 1", i ? ", " : "", scratch_path(path));
+        }
+        enum status status = inputs_open(value, NULL, NULL, &inputs, &err);
+        assert_int_equal(status, count == 24 ? STATUS_OK : STATUS_USAGE);
+        if (status)
+            assert_non_null(strstr(err.text, "source_24.txt: a mixture has at most 24 sources"));
+        else
+            inputs_close(&inputs);
     }
 }
 
