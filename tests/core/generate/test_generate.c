@@ -156,9 +156,14 @@ TEST_CASE(a_prompt_outside_the_vocabulary_is_refused)
     struct scene s;
     struct err err = {0};
     open_scene(&s, 8, 100);
-    assert_int_equal(generator_start(&s.generator, "az", &err), STATUS_USAGE);
-    assert_non_null(strstr(err.text, "token 122 is outside the model's vocabulary of 100"));
-    start(&s, "ab"); /* the generator still works */
+    const uint32_t ids[] = {97, 100};
+    int kept = 0;
+    assert_int_equal(generator_start(&s.generator, "ad", &err), STATUS_USAGE); /* 97, 100 */
+    assert_non_null(strstr(err.text, "token 100 is outside the model's vocabulary of 100"));
+    err = (struct err){0};
+    assert_int_equal(generator_set(&s.generator, ids, 2, &kept, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "token 100 is outside the model's vocabulary of 100"));
+    start(&s, "ac"); /* the generator still works */
     generator_next(&s.generator, &greedy, 0);
     close_scene(&s);
 }
