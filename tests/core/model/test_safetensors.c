@@ -151,6 +151,30 @@ TEST_CASE(a_number_that_is_not_finite_is_found_in_every_type_that_weights_have)
     }
 }
 
+/* As adapters are merged into them and new tokens added. */
+TEST_CASE(numbers_are_encoded_in_the_type_of_a_tensor)
+{
+    static const struct {
+        const char *dtype;
+        size_t width;
+        unsigned char bytes[12]; /* of 1, -2.5 and 1 + 2^-12, which two bytes round to 1 */
+    } types[] = {{"F32", 4, {0, 0, 0x80, 0x3F, 0, 0, 0x20, 0xC0, 0, 8, 0x80, 0x3F}},
+                 {"F16", 2, {0, 0x3C, 0, 0xC1, 0, 0x3C}},
+                 {"BF16", 2, {0x80, 0x3F, 0x20, 0xC0, 0x80, 0x3F}}};
+    static const float values[] = {1, -2.5f, 1 + 0x1p-12f};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (size_t count = 0; count <= 3; count++) {
+            struct safetensor t = {.dtype = types[i].dtype, .dims = 1, .shape = {3}};
+            unsigned char got[16];
+            size_t n = count * types[i].width;
+            assert_int_equal(safetensor_width(&t), types[i].width);
+            memset(got, 0x55, sizeof got);
+            safetensor_encode(&t, values, count, got);
+            assert_memory_equal(got, types[i].bytes, n);
+            assert_int_equal(got[n], 0x55);
+        }
+}
+
 TEST_CASE(no_tensors_at_all_is_a_valid_file)
 {
     struct err err = {0};
@@ -279,6 +303,7 @@ TEST_CASE(shapes_that_are_negative_fractional_or_overflow_are_refused)
                    "too big");
     expect_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,8],\"data_offsets\":[0,8]}}", 8,
                    "more than 8 dimensions");
+    expect_accepted("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,8],\"data_offsets\":[0,8]}}", 8);
     /* a zero hides nothing behind it */
     expect_accepted("{\"a\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775807],\"data_offsets\":[0,0]}}",
                     0);
