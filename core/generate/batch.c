@@ -57,7 +57,7 @@ static enum status draw(struct writing *w, int slot, const float *logits, struct
     enum status status = sampler_check(&lane->sampler, err);
     if (!status) status = growing_text_add(text, &b->ending, b->tokenizer, lane->token, err);
     if (!status && !text->end && network_cached(b->network, slot) == b->network->plan->input.cache_length) {
-        text->end = END_LENGTH;
+        text->end = END_CONTEXT;
         text->final = text->n;
     }
     lane->busy = !text->end;

@@ -13,8 +13,7 @@
 /* A prompt, and the text that continues it. */
 struct batch_text {
     struct token_list prompt; /* 1 to cache_length - 1 tokens in [0,V); owned by the caller */
-    struct growing_text
-        text; /* zero at first; released by the caller. It ends at the latest when the slot is full */
+    struct growing_text text; /* zero at first; released by the caller */
 };
 
 struct batch {
@@ -30,7 +29,8 @@ struct batch {
 };
 
 /* Writes all texts. Every text is what it would be alone, up to rounding, which depends on the number of rows
- * in a pass. STATUS_NO_MEMORY, or the device's failure. */
+ * in a pass, and up to the end of its slot: one that fills it ends there (END_CONTEXT), where a text alone
+ * goes on without its oldest tokens. STATUS_NO_MEMORY, or the device's failure. */
 enum status batch_write(const struct batch *batch, struct err *err);
 
 #endif

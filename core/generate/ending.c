@@ -7,7 +7,7 @@
 #include "core/base/arena.h"
 #include "core/base/text.h"
 
-const char *const end_reason_words[] = {"", "eos", "stop", "length"};
+const char *const end_reason_words[] = {"", "eos", "stop", "length", "context"};
 
 static bool is_end_token(const struct special_tokens *special, uint32_t token)
 {

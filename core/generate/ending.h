@@ -18,8 +18,9 @@ struct ending {
     bool plain; /* control tokens that do not end the text leave nothing in it */
 };
 
-enum end_reason { END_NOT_YET, END_TOKEN, END_STOP_TEXT, END_LENGTH };
-extern const char *const end_reason_words[]; /* "", "eos", "stop", "length" */
+/* END_CONTEXT: a text of a batch has filled the model's context (batch.h); growing_text_add never sets it */
+enum end_reason { END_NOT_YET, END_TOKEN, END_STOP_TEXT, END_LENGTH, END_CONTEXT };
+extern const char *const end_reason_words[]; /* "", "eos", "stop", "length", "context" */
 
 /* A text as it grows; zero it before its first token. */
 struct growing_text {

@@ -288,6 +288,19 @@ static void print_batch_speed(const struct prompt_file *f, double seconds)
             seconds > 0 ? (double)written / seconds : 0);
 }
 
+/* A text alone goes on there: it drops its oldest tokens. The texts of a batch share one cache, where that is
+ * not possible. */
+static void warn_of_context(const struct prompt_file *f, int context)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < f->count; i++) count += f->texts[i].text.end == END_CONTEXT;
+    if (count)
+        output_warn("%zu of %zu texts ended before --max-tokens, where prompt and text filled the model's "
+                    "context of %d tokens (to continue a prompt beyond it, give it alone, with --prompt "
+                    "instead of --batch)",
+                    count, f->count, context);
+}
+
 static enum status generate_batch(struct voice *v, const struct options *o, const char *folder,
                                   enum allocator_kind allocator, struct err *err)
 {
@@ -316,6 +329,7 @@ static enum status generate_batch(struct voice *v, const struct options *o, cons
     print_ended(&f, true);
     if (!status && f.error)
         status = err_set(err, STATUS_IO, "standard output: cannot write: %s", strerror(f.error));
+    if (!status) warn_of_context(&f, v->loaded.model.config.max_seq_len);
     if (!status && o->verbose) print_batch_speed(&f, clock_monotonic() - start);
     if (!status && interrupt_requested())
         status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted after %zu of %zu texts", f.ended,
@@ -443,7 +457,8 @@ static const struct option_spec options[] = {
         "chat template)"),
     OPTION("batch", OPTION_TEXT, AT(batch), "FILE",
            "continue every line of FILE that is not empty, several at a time; prints one JSON object a line, "
-           "in the same order"),
+           "in the same order. A text also ends where it has filled the model's context: its end is then "
+           "context"),
     OPTION(
         "requests", OPTION_FLAG, AT(requests), NULL,
         "keep the model loaded and answer requests from standard input: each is options of this command, "

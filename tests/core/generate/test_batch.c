@@ -114,7 +114,7 @@ TEST_CASE(a_text_ends_when_its_slot_is_full)
     write_all(&s, (struct sampling){.top_p = 1},
               (struct ending){.special = &no_ends, .stop = "", .max_tokens = 1000});
     for (int i = 0; i < PROMPTS; i++) {
-        assert_int_equal(s.texts[i].text.end, END_LENGTH);
+        assert_int_equal(s.texts[i].text.end, END_CONTEXT);
         /* the last token needs no place */
         assert_int_equal(s.texts[i].text.tokens + (int64_t)s.texts[i].prompt.count, LENGTH + 1);
     }

@@ -180,6 +180,37 @@ STAGE_CASE(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file, stru
     process_expect_sentence(process_run(1, "generate", folder, "--batch", "/nowhere", NULL), "/nowhere: ");
 }
 
+STAGE_CASE(a_text_of_a_batch_that_fills_the_context_ends_there_and_says_so, struct stage *s)
+{
+    char prompts[64];
+    process_run(0, "train", s->config, "--train.total_steps=3", "--model.max_seq_len=64", "--progress=none",
+                NULL);
+    const char *path = stage_path(s, "prompts.txt");
+    int n = snprintf(prompts, sizeof prompts, "the\n%050d\n", 0);
+    stage_write(path, prompts, (size_t)n);
+    struct process *p = process_run(0, "generate", "latest", "--batch", path, "--max-tokens=40",
+                                    "--temperature=0", "--progress=none", NULL);
+    assert_string_equal(process_stderr(p),
+                        "anneal: warning: 1 of 2 texts ended before --max-tokens, where prompt and text "
+                        "filled the model's context of 64 tokens (to continue a prompt beyond it, give it "
+                        "alone, with --prompt instead of --batch)\n");
+    char *rest = kept_format("%s", process_stdout(p));
+    json_t *fits = stage_json(strsep(&rest, "\n")), *fills = stage_json(strsep(&rest, "\n"));
+    assert_string_equal(stage_text(fits, "end"), "length");
+    assert_int_equal(stage_int(fits, "new_tokens"), 40);
+    assert_string_equal(stage_text(fills, "end"), "context");
+    assert_int_equal(stage_int(fills, "new_tokens"), 15); /* the last one needs no place */
+    char *prompt = kept_format("--prompt=%050d", 0);
+    json_t *alone = stage_json(
+        process_output("generate", "latest", prompt, "--max-tokens=40", "--temperature=0", "--json", NULL));
+    assert_string_equal(stage_text(alone, "end"), "length");
+    assert_int_equal(stage_int(alone, "new_tokens"), 40);
+    const char *beginning = stage_text(fills, "text");
+    assert_memory_equal(stage_text(alone, "text"), beginning, strlen(beginning));
+    p = process_run(0, "generate", "latest", "--batch", path, "--max-tokens=15", "--progress=none", NULL);
+    assert_string_equal(process_stderr(p), ""); /* the last token of --max-tokens filled it */
+}
+
 STAGE_CASE(a_model_of_numbers_that_are_not_finite_is_reported, struct stage *s)
 {
     static const char sentence[] = "the model computes no finite number for any next token";
