@@ -256,6 +256,10 @@ static const struct command model_list = COMMAND(
 static enum status refuse_stdout(const struct options *o, struct err *err)
 {
     if (!o->output || strcmp(o->output, "-") != 0) return STATUS_OK;
+    if (o->gguf >= 0)
+        return err_set(err, STATUS_USAGE,
+                       "-o -: standard output has the line that reports the export, so the GGUF file cannot "
+                       "go there (give -o FILE.gguf)");
     return err_set(err, STATUS_USAGE,
                    "-o -: a model is a folder, so it cannot go to standard output (give -o FOLDER)");
 }

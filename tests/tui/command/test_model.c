@@ -154,6 +154,13 @@ STAGE_CASE(an_exported_model_stands_on_its_own, struct stage *s)
         process_run(2, "model", "export", "base", "--ema", "-o", path, NULL),
         "holds no averages of the weights (they are kept where train.ema_decay is above 0)");
     process_expect_sentence(process_run(2, "model", NULL), "no command given: info|list|export|import");
+    process_expect_sentence(process_run(2, "model", "export", "base", "-o", "-", NULL),
+                            "a model is a folder, so it cannot go to standard output (give -o FOLDER)");
+    process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f32", "-o", "-", NULL),
+                            "-o -: standard output has the line that reports the export, so the GGUF file "
+                            "cannot go there (give -o FILE.gguf)");
+    process_expect_sentence(process_run(2, "model", "import", s->folder, "-o", "-", NULL),
+                            "a model is a folder, so it cannot go to standard output (give -o FOLDER)");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s->folder, NULL),
                             "is a folder, but GGUF is one file (-o ");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s->corpus, NULL),
