@@ -387,12 +387,15 @@ static enum status answer(struct voice *v, struct found *found, const struct opt
     return checkpoint_hold_end(&found->hold, found->folder, status, err);
 }
 
-/* Ctrl-C ends a text, the end of the input the command. Each text or error is followed by a NUL. */
+/* Ctrl-C ends a text, the end of the input the command. Each text or error is followed by a NUL. A request
+ * that fails is reported at once, and the command fails when the input has ended; a text that Ctrl-C has
+ * ended is no failure. */
 static enum status generate_requests(struct voice *v, const struct options *o, const struct words *words,
                                      struct err *err)
 {
     struct line_input *in = NULL;
     struct found found = {0};
+    size_t asked = 0, failed = 0;
     enum status status = line_input_open("", &in, err);
     while (!status && !ferror(stdout)) {
         struct options options = *o;
@@ -408,12 +411,19 @@ static enum status generate_requests(struct voice *v, const struct options *o, c
         if (status && status != STATUS_USAGE) break;
         status = interrupt_signal() == SIGTERM ? STATUS_INTERRUPTED : STATUS_OK;
         interrupt_forget();
-        if (answered && answered != STATUS_INTERRUPTED) output_say("%s", why.text);
+        asked++;
+        if (answered && answered != STATUS_INTERRUPTED) {
+            failed++;
+            output_say("%s", why.text);
+        }
         putchar('\0');
         fflush(stdout);
     }
     line_input_close(in);
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    if (status && status != STATUS_NOT_FOUND) return status;
+    if (!failed || ferror(stdout)) return STATUS_OK; /* the caller checks standard output */
+    return err_set(err, STATUS_FAILED, "generate: %zu of %zu request%s failed (the reasons are above)",
+                   failed, asked, text_plural((int64_t)asked));
 }
 
 static const char default_prompt[] = "\n";
@@ -463,7 +473,9 @@ static const struct option_spec options[] = {
         "requests", OPTION_FLAG, AT(requests), NULL,
         "keep the model loaded and answer requests from standard input: each is options of this command, "
         "one a line, such as --seed=2, up to an empty line. Options that it leaves out are those of "
-        "the command line, \\n in a line is a new line, \\\\ a backslash, and a zero byte follows each text"),
+        "the command line, \\n in a line is a new line, \\\\ a backslash, and a zero byte follows each text. "
+        "A request that fails has no text or an unfinished one, its reason is on standard error, and the "
+        "exit status is 1 after the last request"),
     ADAPTER_OPTION,
     BEST_OPTION,
     STEP_OPTION,

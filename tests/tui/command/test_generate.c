@@ -107,7 +107,8 @@ STAGE_CASE(requests_are_answered_one_after_another_by_one_process, struct stage 
     stage_write(path, requests, sizeof requests - 1);
     char *prelude = kept_format("exec <'%s/requests' >'%s/texts';", s->folder, s->folder);
     struct process *p =
-        process_expect(0, process_open(&(struct process_options){arguments, .prelude = prelude}));
+        process_expect(1, process_open(&(struct process_options){arguments, .prelude = prelude}));
+    assert_non_null(strstr(process_stderr(p), "\nanneal: generate: 2 of 4 requests failed"));
     assert_non_null(strstr(process_stderr(p), "--temperature -1: must be a number"));
     assert_non_null(strstr(process_stderr(p), "--batch, --adapter and --device are for the command line"));
     char *first = process_output("generate", "latest", "--prompt=the\n\\n", "--max-tokens=9", NULL),
@@ -336,6 +337,21 @@ STAGE_CASE(ctrl_c_ends_a_text_with_a_status_of_its_own, struct stage *s)
     process_expect_sentence(process_expect(130, p), "generate: interrupted");
     const char *text = process_stdout(p);
     assert_true(strncmp(text, "the", 3) == 0 && text[strlen(text) - 1] == '\n');
+}
+
+STAGE_CASE(ctrl_c_ends_the_text_of_a_request_without_a_failure, struct stage *s)
+{
+    const char *const arguments[] = {"generate", "latest", "--requests", "--max-tokens=90000", NULL};
+    process_run(0, "train", s->config, "--train.total_steps=3", "--model.max_seq_len=100000",
+                "--progress=none", NULL);
+    const char *path = stage_path(s, "requests");
+    stage_write(path, "--prompt=the\n\n--max-tokens=2\n\n", 30);
+    char *prelude = kept_format("exec <'%s';", path);
+    struct process *p = process_open(&(struct process_options){arguments, .prelude = prelude});
+    process_wait(p, has_written, NULL);
+    process_signal(p, SIGINT);
+    process_expect(0, p);
+    assert_string_equal(process_stderr(p), "");
 }
 
 TEST_MAIN()
