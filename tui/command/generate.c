@@ -410,7 +410,7 @@ static enum status generate_requests(struct voice *v, const struct options *o, c
         request_release(&request);
         if (status && status != STATUS_USAGE) break;
         status = interrupt_signal() == SIGTERM ? STATUS_INTERRUPTED : STATUS_OK;
-        interrupt_forget();
+        if (!status) interrupt_forget();
         asked++;
         if (answered && answered != STATUS_INTERRUPTED) {
             failed++;
@@ -420,6 +420,7 @@ static enum status generate_requests(struct voice *v, const struct options *o, c
         fflush(stdout);
     }
     line_input_close(in);
+    if (status == STATUS_INTERRUPTED) return err_set(err, status, "generate: interrupted");
     if (status && status != STATUS_NOT_FOUND) return status;
     if (!failed || ferror(stdout)) return STATUS_OK; /* the caller checks standard output */
     return err_set(err, STATUS_FAILED, "generate: %zu of %zu request%s failed (the reasons are above)",

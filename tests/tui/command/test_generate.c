@@ -339,7 +339,8 @@ STAGE_CASE(ctrl_c_ends_a_text_with_a_status_of_its_own, struct stage *s)
     assert_true(strncmp(text, "the", 3) == 0 && text[strlen(text) - 1] == '\n');
 }
 
-STAGE_CASE(ctrl_c_ends_the_text_of_a_request_without_a_failure, struct stage *s)
+/* Two requests, of which the first gets this signal while it writes. */
+static struct process *interrupted_request(struct stage *s, int signal)
 {
     const char *const arguments[] = {"generate", "latest", "--requests", "--max-tokens=90000", NULL};
     process_run(0, "train", s->config, "--train.total_steps=3", "--model.max_seq_len=100000",
@@ -349,9 +350,20 @@ STAGE_CASE(ctrl_c_ends_the_text_of_a_request_without_a_failure, struct stage *s)
     char *prelude = kept_format("exec <'%s';", path);
     struct process *p = process_open(&(struct process_options){arguments, .prelude = prelude});
     process_wait(p, has_written, NULL);
-    process_signal(p, SIGINT);
+    process_signal(p, signal);
+    return p;
+}
+
+STAGE_CASE(ctrl_c_ends_the_text_of_a_request_without_a_failure, struct stage *s)
+{
+    struct process *p = interrupted_request(s, SIGINT);
     process_expect(0, p);
     assert_string_equal(process_stderr(p), "");
+}
+
+STAGE_CASE(sigterm_ends_all_requests_with_its_status, struct stage *s)
+{
+    process_expect_sentence(process_expect(143, interrupted_request(s, SIGTERM)), "generate: interrupted");
 }
 
 TEST_MAIN()
