@@ -179,7 +179,6 @@ TEST_CASE(pieces_stay_small_whatever_a_file_expands_to)
 TEST_CASE(a_token_file_names_its_tokenizer_by_the_path_or_by_the_name_of_the_file)
 {
     const char *text = write_lines("named.txt", "some text");
-
     size_t n;
     char *json = scratch_read(TOKENIZER_FIXTURES "ours.json", &n);
     for (int bytes = 254; bytes <= 257; bytes++) {
@@ -188,9 +187,8 @@ TEST_CASE(a_token_file_names_its_tokenizer_by_the_path_or_by_the_name_of_the_fil
         struct token_file file;
         struct err err = {0};
         size_t unused, used = (size_t)snprintf(folder, sizeof folder, "%s/", scratch_path("deep"));
-        while (used + strlen("/t.json") < (size_t)bytes)
-            folder[used] = used % 50 == 49 && used + strlen("/t.json") + 1 < (size_t)bytes ? '/' : 'd',
-            used++;
+        size_t length = (size_t)bytes - strlen("/t.json");
+        for (; used < length; used++) folder[used] = used % 50 == 49 && used + 1 < length ? '/' : 'd';
         folder[used] = 0;
         assert_ok(file_make_folders(folder, &err), &err);
         snprintf(path, sizeof path, "%s/%s", folder, "t.json");
