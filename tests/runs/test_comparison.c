@@ -1,5 +1,5 @@
-/* What runs are compared by: the texts that they learn, the settings of several runs in one column, and what
- * it took to reach a loss. */
+/* Comparing runs: whether they learn the same texts, the settings of several runs in one column, and the
+ * steps and time to a loss. */
 #include <limits.h>
 #include <math.h>
 
@@ -125,7 +125,7 @@ static void compare(const char *a, const char *b, struct comparison *c)
     store_close(store);
 }
 
-/* What is not known counts as alike. */
+/* A setting that one of the runs has not stored is no difference. */
 TEST_CASE(losses_are_compared_only_of_the_same_tokens)
 {
 #define DATA "[data]\n"

@@ -31,7 +31,7 @@ TEST_CASE(values_are_shown_in_the_unit_of_their_field)
     }
 }
 
-/* What is not known comes last in either order. */
+/* An unknown value comes last, whichever way the runs are sorted. */
 TEST_CASE(a_nan_is_larger_than_all_numbers)
 {
     static const struct field_value values[] = {{true, NULL, -1}, {true, NULL, INFINITY}, {true, NULL, NAN}};

@@ -299,7 +299,7 @@ TEST_CASE(a_run_of_wandb_may_hold_what_the_library_seldom_writes)
     free(tags);
 }
 
-/* What a message of few bytes is; nothing behind it is read. */
+/* Messages of a few bytes, at the ends of what a field can be. Nothing past their end is read. */
 TEST_CASE(fields_of_a_message_have_their_limits)
 {
     static const struct {

@@ -330,7 +330,6 @@ STAGE_CASE(the_line_of_an_evaluation_names_the_measure_that_is_followed, struct 
     assert_non_null(strstr(process_stderr(p), "val loss nan (no best yet), accuracy nan"));
 }
 
-/* The last evaluation of a run and `anneal evaluate` of the same texts measure the same. */
 STAGE_CASE(a_label_that_is_called_like_a_column_gets_one_of_another_name, struct stage *s)
 {
     char path[700];
@@ -387,6 +386,7 @@ STAGE_CASE(the_best_is_found_by_a_label_that_is_no_plain_name, struct stage *s)
     process_run(0, "evaluate", "spaced", "--best", "--data", path, NULL);
 }
 
+/* The last evaluation of a run and `anneal evaluate` of the same texts measure the same. */
 STAGE_CASE(an_evaluation_measures_what_training_does, struct stage *s)
 {
     char path[700];

@@ -144,7 +144,7 @@ STAGE_CASE(what_is_damaged_never_stays_in_place_of_what_is_whole, struct stage *
     assert_string_equal(checkpoints(lost), "step-10.damaged step-20.damaged step-30.damaged step-40.damaged");
 }
 
-/* What it leads to may be all that there is of a model. */
+/* The folder that the link names may be the only copy of a model. */
 STAGE_CASE(a_checkpoint_that_is_a_link_stays, struct stage *s)
 {
     char *folder = train(s, "base"), *step = kept_format("%s/checkpoints/step-10", folder),
