@@ -9,15 +9,21 @@
 
 #include "core/base/file.h"
 
-static enum status open_library(void **library, const struct cuda_plugin **out, struct err *err)
+/* NULL: it is looked for beside the program. */
+static const char *named_plugin(void)
+{
+    const char *name = getenv("ANNEAL_CUDA_PLUGIN");
+    return name != NULL && *name != '\0' ? name : NULL;
+}
+
+enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
 {
     char path[PATH_MAX];
-    const char *wish = getenv("ANNEAL_CUDA_PLUGIN");
-    bool named = wish != NULL && *wish != '\0';
-    enum status status = named ? file_format_path(path, sizeof path, err, "%s", wish)
+    const char *named = named_plugin();
+    enum status status = named ? file_format_path(path, sizeof path, err, "%s", named)
                                : file_of_program("anneal_cuda.so", path, sizeof path, err);
     if (status) return status;
-    if (named && strcmp(wish, "none") == 0)
+    if (named && strcmp(named, "none") == 0)
         return err_set(err, STATUS_NOT_FOUND, "ANNEAL_CUDA_PLUGIN is none, which excludes GPUs");
     if (!file_exists(path))
         return err_set(
@@ -39,38 +45,28 @@ static enum status open_library(void **library, const struct cuda_plugin **out, 
         return err_set(err, STATUS_FAILED,
                        "%s belongs to another build of anneal (build and install both together)", path);
     }
-    *library = handle;
     *out = plugin;
     return STATUS_OK;
 }
 
-enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
+/* The plugin brings cuBLASLt's tables, 140 MiB and a tenth of a second, for nothing where there is no driver.
+ * One that the user names may need none. */
+static bool lacks_driver(void)
 {
-    void *library;
-    return open_library(&library, out, err);
-}
-
-/* The plugin brings cuBLASLt's tables, 140 MiB, which a process that trains on the CPU need not keep. If a
- * driver is loaded, it may have threads in the plugin by now, so the plugin stays. */
-static void close_without_driver(void *library, const struct cuda_plugin *plugin)
-{
-    struct cuda_driver_report driver = {0};
-    plugin->inspect(&driver, NULL);
-    if (driver.driver == 0) dlclose(library);
+    return named_plugin() == NULL && dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == NULL;
 }
 
 enum status cuda_backend_open(const struct backend **out, struct err *err)
 {
-    void *library;
     const struct cuda_plugin *plugin;
     struct cuda_device_report device;
     int index = DEVICE_FIRST;
-    enum status status = open_library(&library, &plugin, err);
-    if (status) return status;
-    status = plugin->find_device(&index, &device, err);
-    if (status)
-        close_without_driver(library, plugin);
-    else
-        *out = plugin->table;
+    if (lacks_driver())
+        return err_set(err, STATUS_FAILED,
+                       "no NVIDIA driver is installed: libcuda.so.1 is missing (`anneal devices` names the "
+                       "version that is needed)");
+    enum status status = cuda_plugin_open(&plugin, err);
+    if (!status) status = plugin->find_device(&index, &device, err);
+    if (!status) *out = plugin->table;
     return status;
 }

@@ -45,7 +45,7 @@ struct cuda_plugin {
 enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err);
 
 /* The table of a plugin that has at least one usable device; else fails with the reason. Does not open the
- * device. A plugin that finds no driver is closed again. */
+ * device. Without NVIDIA's driver only a plugin that ANNEAL_CUDA_PLUGIN names is loaded. */
 enum status cuda_backend_open(const struct backend **out, struct err *err);
 
 #endif

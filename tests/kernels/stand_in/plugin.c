@@ -1,5 +1,4 @@
-/* Stands in for the CUDA plugin on a machine without NVIDIA's driver. Unlike the simulator, which libstdc++
- * keeps loaded once it is, this one can be unloaded, as nvcc's can. */
+/* Stands in for the CUDA plugin on a machine without NVIDIA's driver. */
 #include <stdio.h>
 
 #include "kernels/device/cuda_plugin.h"
