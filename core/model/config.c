@@ -297,6 +297,48 @@ static enum status read_pair(struct reading *r, const struct ini *ini, struct er
     return status;
 }
 
+static enum status read_line(struct reading *r, const struct ini *ini, enum ini_line line, const char *path,
+                             struct err *err)
+{
+    if (line == INI_BAD)
+        return err_set(err, STATUS_USAGE,
+                       "%s:%d: must be [section], key = value, or a comment line, which begins with ; or #",
+                       path, ini->line);
+    if (line == INI_BAD_ESCAPE)
+        return err_set(err, STATUS_USAGE,
+                       "%s:%d: %.60s.%.60s: a backslash in double quotes must begin \\\\ (a backslash), "
+                       "\\\" (a quote) or \\x and two hexadecimal digits (a byte other than 00 and 0A)",
+                       path, ini->line, ini->section, ini->key);
+    enum status status = read_pair(r, ini, err);
+    if (status)
+        err_prefix(err, "%s:%d%s", path, ini->line,
+                   strstr(ini->value, " #") ? " (a comment after a value begins with ;)" : "");
+    return status;
+}
+
+/* Reads on after a mistake, so that the sentence about the first one can say where the others are. */
+static enum status read_lines(struct reading *r, char *text, const char *path, struct err *err)
+{
+    struct ini ini = {.rest = text};
+    enum status status = STATUS_OK;
+    struct err mistake = {0};
+    int first = 0, last = 0, more = -1; /* lines with further mistakes */
+    for (enum ini_line line; (line = ini_next(&ini));) {
+        enum status one = read_line(r, &ini, line, path, status ? NULL : &mistake);
+        if (!one) continue;
+        if (++more == 1) first = ini.line;
+        status = status ? status : one;
+        last = ini.line;
+    }
+    if (more > 1)
+        err_set(err, status, "%s (lines %d to %d have %d more mistakes)", mistake.text, first, last, more);
+    else if (more == 1)
+        err_set(err, status, "%s (line %d is wrong, too)", mistake.text, first);
+    else if (status)
+        err_set(err, status, "%s", mistake.text);
+    return status;
+}
+
 enum status config_read_file(struct config *config, const char *path, struct err *err)
 {
     struct file_map map;
@@ -305,27 +347,11 @@ enum status config_read_file(struct config *config, const char *path, struct err
     if (status) return status;
     bool is_text = !memchr(map.data, '\0', map.size);
     char *text = is_text ? strndup((const char *)map.data, map.size) : NULL;
-    struct ini ini = {.rest = text};
     file_map_close(&map);
     if (!is_text)
         status = err_set(err, STATUS_USAGE, "%s: not a configuration file (it must be INI text)", path);
-    else if (!text)
-        status = err_no_memory(err, "reading %s", path);
-    for (enum ini_line line; !status && (line = ini_next(&ini));)
-        if (line == INI_BAD)
-            status =
-                err_set(err, STATUS_USAGE,
-                        "%s:%d: must be [section], key = value, or a comment line, which begins with ; or #",
-                        path, ini.line);
-        else if (line == INI_BAD_ESCAPE)
-            status =
-                err_set(err, STATUS_USAGE,
-                        "%s:%d: %.60s.%.60s: a backslash in double quotes must begin \\\\ (a backslash), "
-                        "\\\" (a quote) or \\x and two hexadecimal digits (a byte other than 00 and 0A)",
-                        path, ini.line, ini.section, ini.key);
-        else if ((status = read_pair(&r, &ini, err)))
-            err_prefix(err, "%s:%d%s", path, ini.line,
-                       strstr(ini.value, " #") ? " (a comment after a value begins with ;)" : "");
+    else
+        status = text ? read_lines(&r, text, path, err) : err_no_memory(err, "reading %s", path);
     free(text);
     return status;
 }

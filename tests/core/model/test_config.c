@@ -315,6 +315,20 @@ TEST_CASE(a_key_that_a_file_has_twice_is_refused)
                         "run.ini:4: param_group.norms.lr_scale is set twice");
 }
 
+TEST_CASE(a_file_with_several_mistakes_is_told_where_they_are)
+{
+    struct config config;
+    struct err err;
+    expect_file_refused("[train]\nlearning_rat = 1\nseq_len = 8\nseed = x\n",
+                        "run.ini:2: unknown key train.learning_rat (did you mean train.learning_rate? ");
+    expect_file_refused("[train]\nlearning_rat = 1\nseq_len = 8\nseed = x\n", ") (line 4 is wrong, too)");
+    expect_file_refused("[train]\nseed = x\nbatch\nseq_len = 8\nseq_len = 8\n",
+                        "(lines 3 to 5 have 2 more mistakes)");
+    config_init(&config);
+    assert_int_equal(read_ini(&config, "[train]\nseq_len = 8\nseed = x\n", &err), STATUS_USAGE);
+    assert_null(strstr(err.text, "line"));
+}
+
 TEST_CASE(a_line_that_is_no_pair_is_named_by_its_number)
 {
     expect_file_refused("[train]\nseed = 1\nwhat is this\n", "run.ini:3: must be [section]");
