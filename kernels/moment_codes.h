@@ -1,4 +1,5 @@
-/* Encoding and decoding a block of 8-bit moments (moments.h) on a CPU. Private to kernels/. */
+/* Encoding and decoding 8-bit moments (moments.h): the search of a code, which CUDA shares, and blocks on a
+ * CPU. Private to kernels/. */
 #ifndef ANNEAL_KERNELS_MOMENT_CODES_H
 #define ANNEAL_KERNELS_MOMENT_CODES_H
 
@@ -8,20 +9,27 @@
 #include "kernels/dynamic_map.h"
 #include "kernels/moments.h"
 
-enum { DECADES = 7 };
+#ifdef __CUDACC__
+#define MOMENT_FN static __host__ __device__ inline
+#else
+#define MOMENT_FN static inline
+#endif
+
+enum { DECADES = 7, MOMENT_EDGES = DYNAMIC_VALUES + 1 };
 
 struct moment_codes {
     float values[DYNAMIC_VALUES]; /* of each code */
     /* of the ascending values: value i is the nearest between edges i and i + 1 */
-    float edges[DYNAMIC_VALUES + 1];
+    float edges[MOMENT_EDGES];
     int zero;                             /* the place of 0 among those: its code is 0 */
-    float slope[DECADES], start[DECADES]; /* see moment_place */
+    float slope[DECADES], start[DECADES]; /* see moment_near_edge */
 };
 
 static inline struct moment_codes moment_codes_of(bool has_sign)
 {
     float ascending[DYNAMIC_VALUES];
-    struct moment_codes codes = {.zero = dynamic_zero(has_sign)};
+    struct moment_codes codes;
+    codes.zero = dynamic_zero(has_sign);
     dynamic_values(ascending, has_sign);
     for (int i = 0; i < DYNAMIC_VALUES; i++) codes.values[(uint8_t)(i - codes.zero)] = ascending[i];
     codes.edges[0] = -INFINITY, codes.edges[DYNAMIC_VALUES] = INFINITY;
@@ -35,11 +43,12 @@ static inline struct moment_codes moment_codes_of(bool has_sign)
     return codes;
 }
 
-/* The place of the nearest of the ascending values. The values of a decade lie evenly, so a line leads from a
- * magnitude to their number, counted from 0, and as each line is less steep than the one before, the lowest
- * of the seven counts. They meet at powers of 10, the edge between two decades is a fifth of a value further.
- * So a fifth is taken off, and the number is the right one or the one before it. */
-static inline int moment_place(float at, const struct moment_codes *codes)
+/* The edge between two of the ascending values, one of which is the nearest: the upper one if `at` is above
+ * the edge. The values of a decade lie evenly, so a line leads from a magnitude to their number, counted from
+ * 0, and as each line is less steep than the one before, the lowest of the seven counts. They meet at powers
+ * of 10, the edge between two decades is a fifth of a value further. So a fifth is taken off, and the number
+ * is the right one or the one before it. */
+MOMENT_FN int moment_near_edge(float at, const struct moment_codes *codes)
 {
     float size = fabsf(at), number = DYNAMIC_VALUES;
     for (int e = 0; e < DECADES; e++) {
@@ -48,9 +57,10 @@ static inline int moment_place(float at, const struct moment_codes *codes)
     }
     int above = at > 0, place = codes->zero + (2 * above - 1) * (int)number;
     place = place < 0 ? 0 : place < DYNAMIC_VALUES ? place : DYNAMIC_VALUES - 1;
-    return place + above - 1 + (at > codes->edges[place + above]);
+    return place + above;
 }
 
+#ifndef __cplusplus
 /* x (count) of a block, from element `first` on */
 static inline void moment_decode(float *x, const struct moment_block *block, int first, int count,
                                  const struct moment_codes *codes)
@@ -79,8 +89,12 @@ static inline void moment_encode(struct moment_block *block, const float *x, int
     block->scale = scale;
     memset(block->codes + count, 0, (size_t)(MOMENT_BLOCK - count));
 #pragma omp simd
-    for (int i = 0; i < count; i++)
-        block->codes[i] = (uint8_t)(moment_place(x[i] / scale, codes) - codes->zero);
+    for (int i = 0; i < count; i++) {
+        float at = x[i] / scale;
+        int edge = moment_near_edge(at, codes);
+        block->codes[i] = (uint8_t)(edge - 1 + (at > codes->edges[edge]) - codes->zero);
+    }
 }
+#endif
 
 #endif

@@ -6,8 +6,8 @@
  * caches. */
 #include <float.h>
 
-#include "kernels/dynamic_map.h"
 #include "kernels/element.cuh"
+#include "kernels/moment_codes.h"
 #include "kernels/moments.h"
 
 enum { BLOCK = 256 };
@@ -115,39 +115,23 @@ __global__ void optimizer_update(float *__restrict__ w, T *__restrict__ weights,
 
 enum { WARPS = BLOCK / 32, LANE_ELEMENTS = MOMENT_BLOCK / 32 };
 
-/* The ascending values of a moment's codes, and the place of 0 among them. */
-struct moment_values {
-    float at[DYNAMIC_VALUES];
-    int zero;
-};
-
-static struct moment_values moment_values_of(bool has_sign)
-{
-    struct moment_values values;
-    values.zero = dynamic_zero(has_sign);
-    dynamic_values(values.at, has_sign);
-    return values;
-}
-
-/* The values of the codes and the bounds between neighbours, in shared memory. */
+/* The values of the codes and the edges between neighbours in shared memory. */
 struct moment_table {
-    shared_pointer<float> values, bounds;
-    int zero;
-    __device__ void fill(const struct moment_values &from)
+    shared_pointer<float> values, edges;
+    __device__ void fill(const struct moment_codes &codes)
     {
-        zero = from.zero;
-        for (int i = (int)threadIdx.x; i < DYNAMIC_VALUES; i += BLOCK) {
-            values[i] = from.at[i];
-            bounds[i] = i + 1 < DYNAMIC_VALUES ? (from.at[i] + from.at[i + 1]) / 2 : 0;
-            if (zero == 0 && i == 0) bounds[i] = 0;
+        for (int i = (int)threadIdx.x; i < MOMENT_EDGES; i += BLOCK) {
+            if (i < DYNAMIC_VALUES) values[i] = codes.values[i];
+            edges[i] = codes.edges[i];
         }
     }
     __device__ float decode(const struct moment_block *block, int i) const
     {
-        return values[(block->codes[i] + zero) % DYNAMIC_VALUES] * block->scale;
+        return values[block->codes[i]] * block->scale;
     }
     /* By a whole warp, of which a lane has the elements lane + 32 k; 0 behind the last one of the arena. */
-    __device__ void encode(struct moment_block *block, const float *x, int lane) const
+    __device__ void encode(struct moment_block *block, const float *x, int lane,
+                           const struct moment_codes &codes) const
     {
         float most = 0, least = 0;
 #pragma unroll
@@ -157,10 +141,10 @@ struct moment_table {
         if (fabsf(scale) < MOMENT_SCALE_LEAST) scale = 0;
 #pragma unroll
         for (int k = 0; k < LANE_ELEMENTS; k++) {
-            int below = 0;
-            for (int step = DYNAMIC_VALUES / 2; step && scale != 0; step /= 2)
-                below += x[k] / scale > bounds[below + step - 1] ? step : 0;
-            block->codes[lane + 32 * k] = scale != 0 ? (uint8_t)(below - zero) : 0;
+            float at = x[k] / scale;
+            int edge = scale != 0 ? moment_near_edge(at, &codes) : 0;
+            block->codes[lane + 32 * k] =
+                scale != 0 ? (uint8_t)(edge - 1 + (at > edges[edge]) - codes.zero) : 0;
         }
         if (lane == 0) block->scale = scale;
     }
@@ -172,13 +156,13 @@ __global__ void optimizer_update8(float *__restrict__ w, T *__restrict__ weights
                                   struct moment_block *__restrict__ m, struct moment_block *__restrict__ v,
                                   const float *__restrict__ g, size_t n,
                                   const struct update_range *__restrict__ ranges, int range_count, Rule rule,
-                                  struct moment_values first, struct moment_values second,
+                                  const struct moment_codes first, const struct moment_codes second,
                                   const struct step_control *control, const struct clip_state *clip)
 {
     constexpr bool TWO = Rule::MOMENTS == 2;
-    SHARED_ARRAY(float, tables, 4 * DYNAMIC_VALUES);
-    struct moment_table firsts = {tables, tables + DYNAMIC_VALUES, 0},
-                        seconds = {tables + 2 * DYNAMIC_VALUES, tables + 3 * DYNAMIC_VALUES, 0};
+    SHARED_ARRAY(float, values, 2 * DYNAMIC_VALUES);
+    SHARED_ARRAY(float, edges, 2 * MOMENT_EDGES);
+    struct moment_table firsts = {values, edges}, seconds = {values + DYNAMIC_VALUES, edges + MOMENT_EDGES};
     float scale = clip->scale, mi[LANE_ELEMENTS], vi[LANE_ELEMENTS];
     int lane = (int)threadIdx.x % 32;
     size_t b = (size_t)blockIdx.x * WARPS + threadIdx.x / 32, from = b * MOMENT_BLOCK + (size_t)lane;
@@ -205,8 +189,8 @@ __global__ void optimizer_update8(float *__restrict__ w, T *__restrict__ weights
         if constexpr (sizeof(T) == 2) element_store(weights + i, wi);
     }
     __syncwarp(); /* all lanes have read the old scale */
-    firsts.encode(&m[b], mi, lane);
-    if constexpr (TWO) seconds.encode(&v[b], vi, lane);
+    firsts.encode(&m[b], mi, lane, first);
+    if constexpr (TWO) seconds.encode(&v[b], vi, lane, second);
 }
 
 template <typename Rule>
@@ -215,7 +199,7 @@ static void optimizer_launch8(float *w, void *weights, struct moment_block *m, s
                               Rule rule, const struct step_control *control, const struct clip_state *clip,
                               struct stream *stream)
 {
-    struct moment_values first = moment_values_of(true), second = moment_values_of(false);
+    const struct moment_codes first = moment_codes_of(true), second = moment_codes_of(false);
     dispatch<1>(stream, 1, {}, [&]<typename T, int W>() {
         LAUNCH((optimizer_update8<Rule, T>), block_count(moment_blocks(n), WARPS), BLOCK, 0, stream, w,
                (T *)weights, m, v, g, n, ranges, range_count, rule, first, second, control, clip);
