@@ -78,6 +78,16 @@ INLINE void prefetch(const void *w, size_t at, size_t ahead, enum kind kind)
     if (byte % CACHE_LINE == 0) __builtin_prefetch((const void *)((uintptr_t)w + byte + ahead));
 }
 
+/* Σ x w over the `count` elements that fill no vector. Inlined, it would be most of this file's code, and
+ * double the time that it takes to compile. */
+__attribute__((noinline)) static float dot_rest(const real *x, const void *w, size_t at, int count,
+                                                enum kind kind)
+{
+    float sum = 0;
+    for (int k = 0; k < count; k++) sum += widened(x[k]) * weight(w, at + (size_t)k, kind);
+    return sum;
+}
+
 /* Σ x w over K, in CHAINS sums of every CHAINS-th vector, as one sum would wait for itself. */
 INLINE float dot(const real *x, const void *w, int K, enum kind kind)
 {
@@ -93,8 +103,7 @@ INLINE float dot(const real *x, const void *w, int K, enum kind kind)
         }
     for (; k + steps <= K; k += steps)
         sum[0] = words_step(sum[0], inputs(x + k, kind), weights(w, (size_t)k, kind), kind == PAIRS);
-    float rest = 0;
-    for (; k < K; k++) rest += widened(x[k]) * weight(w, (size_t)k, kind);
+    float rest = k < K ? dot_rest(x + k, w, (size_t)k, K - k, kind) : 0;
     return simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
@@ -129,9 +138,9 @@ INLINE void tile(const int rows, const int columns, enum kind kind, real *out, i
 #pragma GCC unroll 4
         for (int n = 0; n < columns; n++) {
             float rest = 0;
-            for (int j = k; j < K; j++)
-                rest += widened(x[(size_t)m * (size_t)x_stride + (size_t)j]) *
-                        weight(w, (size_t)n * (size_t)w_stride + (size_t)j, kind);
+            if (k < K)
+                rest = dot_rest(x + (size_t)m * (size_t)x_stride + k, w,
+                                (size_t)n * (size_t)w_stride + (size_t)k, K - k, kind);
             out[(size_t)m * (size_t)out_stride + (size_t)n] = rounded(simd_total(sum[m][n]) + rest);
         }
 }
