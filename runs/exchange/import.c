@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -82,6 +83,14 @@ static int is_log(const struct dirent *entry)
     return strncmp(entry->d_name, "events.out.tfevents.", 20) == 0 || text_ends_with(entry->d_name, ".wandb");
 }
 
+/* Whether an entry of a folder may be the folder of a run: wandb's latest-run is a link to another one. */
+static bool is_run_folder(const char *path, const struct dirent *entry, char folder[PATH_MAX])
+{
+    struct stat found;
+    return *entry->d_name != '.' && !file_format_path(folder, PATH_MAX, NULL, "%s/%s", path, entry->d_name) &&
+           !lstat(folder, &found) && S_ISDIR(found.st_mode);
+}
+
 /* The first folder in `path` that has such logs, with a slash behind; "": none has. */
 static void find_logs(const char *path, char *buf, size_t size)
 {
@@ -91,10 +100,7 @@ static void find_logs(const char *path, char *buf, size_t size)
     *buf = '\0';
     for (int i = 0; i < count; i++) {
         struct dirent **logs = NULL;
-        int found = *names[i]->d_name == '.' || *buf ||
-                            file_format_path(folder, sizeof folder, NULL, "%s/%s", path, names[i]->d_name)
-                        ? 0
-                        : scandir(folder, &logs, is_log, NULL);
+        int found = !*buf && is_run_folder(path, names[i], folder) ? scandir(folder, &logs, is_log, NULL) : 0;
         if (found > 0) snprintf(buf, size, "%s/", names[i]->d_name);
         while (found > 0) free(logs[--found]);
         free(logs);

@@ -1,5 +1,6 @@
 /* `import` as a user runs it. */
 #include <limits.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "runs/recovery.h"
@@ -65,9 +66,12 @@ TEST_CASE(import_prints_the_id_and_every_command_knows_the_run)
     assert_int_equal(file_make_folders(steps, NULL), STATUS_OK);
     snprintf(steps, sizeof steps, "%s/logs/b/events.out.tfevents.1", home);
     stage_write(steps, "", 0);
+    snprintf(steps, sizeof steps, "%s/logs/a", home); /* as wandb's latest-run: no run of its own */
+    assert_int_equal(symlink("b", steps), 0);
     snprintf(steps, sizeof steps, "%s/logs", home);
-    process_expect_sentence(process_run(2, "import", steps, NULL),
-                            "logs: has logs in its folders (name one of these, such as ");
+    const struct process *said = process_run(2, "import", steps, NULL);
+    process_expect_sentence(said, "logs: has logs in its folders (name one of these, such as ");
+    process_expect_sentence(said, "/logs/b/)");
     out = process_output("import", "--help", NULL);
     assert_non_null(strstr(out, "main.log"));
 }
