@@ -5,7 +5,7 @@
 #include "core/base/arena.h"
 #include "runs/series.h"
 
-enum { QUANTITY_NAME_MAX = 96, QUANTITY_COLUMN_MAX = 64 };
+enum { QUANTITY_NAME_MAX = 112, QUANTITY_COLUMN_MAX = 96 /* as in FIELD_NAME_MAX */ };
 
 struct quantity {
     /* "loss", "accuracy", "gpu0.power_w", "cpu.load_1m", "rank.wait_ms", "inference.decode_tokens_per_sec";

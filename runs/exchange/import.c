@@ -15,7 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "runs/exchange/import_stage.h"
+#include "runs/exchange/import_scalars.h"
 #include "runs/exchange/record_file.h"
 #include "runs/journal.h"
 #include "runs/run.h"
@@ -461,7 +461,7 @@ static void end(struct import *import)
         store_exec(import->store, sql, NULL);
     }
     store_exec(import->store, "drop table if exists temp.found_segments; pragma temp_store = memory", NULL);
-    import_names_release(&import->metrics);
+    import_metrics_release(&import->metrics);
 }
 
 enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,
@@ -469,6 +469,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
 {
     struct err own;
     struct import import = {.store = store, .err = err ? err : &own};
+    char names[sizeof out->names] = "";
     import.turns = (struct import_turns){store, import.err, 0};
     char message[200], fallback[RUN_NAME_MAX];
     int lock;
@@ -476,6 +477,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     if (!status) status = begin(&import);
     for (size_t i = 0; !status && i < count; i++) status = read_path(&import, paths[i]);
     if (!status && import.staged[TABLE_TAGS]) status = fit_tags(&import);
+    if (!status) status = import_scalars_end(&import, names, sizeof names);
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
         name_after(paths[0], fallback, sizeof fallback);
@@ -485,7 +487,10 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
                      text_plural((int64_t)count - 1));
         status = make_run(&import, name, fallback, message, out);
     }
-    if (!status) memcpy(out->remark, import.remark, sizeof out->remark);
+    if (!status) {
+        memcpy(out->remark, import.remark, sizeof out->remark);
+        memcpy(out->names, names, sizeof out->names);
+    }
     end(&import);
     if (lock >= 0) close(lock);
     return status;

@@ -4,9 +4,9 @@
  *   TensorBoard's scalars   `Wall time,Step,Value`, one metric per file, named by the file: loss.csv,
  *                           run-1-tag-val_loss.csv; a later record of a step wins
  *   TensorBoard's event files  (events.out.tfevents.…): their scalars; names as above, and other names become
- *                           measures of the evaluations
+ *                           measures of the evaluations (import_metrics.h)
  *   wandb's offline runs (run-ID.wandb): the history as TensorBoard's scalars, the configuration as keys
- *                           wandb.…, values of the summary that the history lacks as measures at the end
+ *                           wandb.…, numbers of the summary that the history lacks as measures at the end
  *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP eval:ACC`
  *                           (kept as an event); a step that goes back begins a new segment: a resume
  *
@@ -30,7 +30,9 @@ struct import_outcome {
     char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which another run has;
                                                                   "": was given, none */
     int64_t steps, evals, measures;                            /* rows stored */
-    char remark[200]; /* about something that was left out; "": nothing */
+    char remark[300]; /* about something that was left out; "": nothing */
+    char
+        names[300]; /* "loss is train/loss, …": of metrics whose name here is not plain; "": there are none */
 };
 
 /* Makes one run from all the files, which must be of one kind. `name` NULL: the name of the run or folder

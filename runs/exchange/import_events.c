@@ -96,6 +96,8 @@ static enum status read_value(struct import_scalars *scalars, struct protobuf va
     bool found = false;
     while (protobuf_next(&value, &field)) {
         if (field.number == VALUE_TAG) protobuf_text(&field, tag, sizeof tag);
+        if (field.number == VALUE_TAG && strcmp(tag, "model_config/text_summary") == 0)
+            scalars->import->steps_done = true; /* by Hugging Face's trainer */
         if (field.number == VALUE_METADATA && is_of_other_plugin(field.bytes)) return STATUS_OK;
         if (field.number == VALUE_SIMPLE) number = protobuf_double(&field);
         if (field.number == VALUE_SIMPLE ||
@@ -130,6 +132,7 @@ static enum status take_start(struct import *import, int64_t step)
         status = store_do(import->store, import->err, sql, "i", step);
     }
     import->started = true;
+    import->turn++;
     return status;
 }
 
@@ -148,23 +151,40 @@ static enum status read_event(struct import_scalars *scalars, struct protobuf ev
         if (field.number == EVENT_SUMMARY) summary = field.bytes;
         if (field.number == EVENT_SESSION) start = is_start(field.bytes);
     }
-    if (start) status = take_start(scalars->import, step);
+    if (start && !scalars->survey) status = take_start(scalars->import, step);
     while (!status && protobuf_next(&summary, &field))
         if (field.number == SUMMARY_VALUE) status = read_value(scalars, field.bytes, step, wall_time);
     if (event.bad || summary.bad) return import_bad(scalars->import, "an event is damaged");
     return status;
 }
 
-enum status import_read_events(struct import *import, struct record_file *file)
+/* Reads all events; `survey`: only to learn which metrics there are. */
+static enum status read_all(struct import_scalars *scalars, struct record_file *file, bool survey)
 {
+    struct import *import = scalars->import;
     const unsigned char *bytes;
     size_t size;
+    enum status status = STATUS_OK;
+    scalars->survey = survey;
+    record_file_rewind(file);
+    for (import->line = 1; !status; import->line++) {
+        status = record_file_next(file, &bytes, &size, import->err);
+        if (status || !bytes) break;
+        status = read_event(scalars, (struct protobuf){.at = bytes, .end = bytes + size});
+    }
+    return status;
+}
+
+enum status import_read_events(struct import *import, struct record_file *file)
+{
     enum status status = import_set_kind(import, IMPORT_TENSORBOARD);
     struct import_scalars *scalars = calloc(1, sizeof *scalars);
     if (!status && !scalars) status = err_no_memory(import->err, "reading %s", import->path);
-    if (!status) scalars->import = import;
-    for (; !status && !(status = record_file_next(file, &bytes, &size, import->err)) && bytes; import->line++)
-        status = read_event(scalars, (struct protobuf){.at = bytes, .end = bytes + size});
+    if (!status) {
+        scalars->import = import;
+        status = read_all(scalars, file, true);
+    }
+    if (!status) status = read_all(scalars, file, false);
     free(scalars);
     return status;
 }

@@ -1,42 +1,13 @@
 /* See import_scalars.h. */
 #include "runs/exchange/import_scalars.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <xxhash.h>
 
-#include "core/base/arena.h"
 #include "core/base/text.h"
 
-/* A metric and its names in other programs, in the spelling of scalar_word. */
-static const char *const aliases[][6] = {
-    {"loss", "train_loss", "training_loss", "loss_train", "loss_training"},
-    {"lr", "learning_rate", "train_lr", "train_learning_rate"},
-    {"grad_norm", "gradient_norm", "train_grad_norm"},
-    {"epoch", "train_epoch"},
-    {"tokens_per_sec", "tokens_per_second", "throughput"},
-    {"val_loss", "eval_loss", "validation_loss", "loss_val", "loss_eval", "loss_validation"},
-    {"perplexity", "ppl", "train_perplexity"},
-    {"val_perplexity", "eval_perplexity", "validation_perplexity"},
-};
-
-char *scalar_word(const char *name, char *buf, size_t size)
-{
-    size_t n = 0;
-    for (; *name && n + 1 < size; name++) {
-        unsigned char c = (unsigned char)*name;
-        if (isalnum(c) || c >= 0x80)
-            buf[n++] = (char)tolower(c);
-        else if (n && buf[n - 1] != '_')
-            buf[n++] = '_';
-    }
-    n -= utf8_incomplete_tail(buf, n);
-    while (n && buf[n - 1] == '_') n--;
-    buf[n] = '\0';
-    return buf;
-}
+/* ---- values that are alone in a file ---- */
 
 /* Whether the column's values are those of another word; if they are of none yet, they are now of this one.
  */
@@ -55,18 +26,13 @@ static bool is_taken(struct import *import, const struct column_info *column, co
 const struct column_info *scalar_column(struct import *import, const char *word, enum store_table *table,
                                         bool *taken)
 {
-    const char *name = word;
-    *taken = false;
-    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
-        for (int k = 1; k < 6 && aliases[i][k]; k++)
-            if (strcmp(word, aliases[i][k]) == 0) name = aliases[i][0];
-    const struct column_info *metric = table_column(*table = TABLE_STEPS, name);
-    if (!metric) metric = table_column(*table = TABLE_EVALS, name);
-    bool known =
-        metric && metric->csv && metric->field && strcmp(name, "step") != 0 && strcmp(name, "wall_time") != 0;
-    if (known) *taken = is_taken(import, metric, word);
-    return known ? metric : NULL;
+    int rank;
+    const struct column_info *metric = scalar_column_of(word, table, &rank);
+    *taken = metric && is_taken(import, metric, word);
+    return metric;
 }
+
+/* ---- values of logs ---- */
 
 /* Finds or prepares the rows of a column. */
 static enum status rows_of(struct import_scalars *s, enum store_table table, const struct column_info *value,
@@ -101,39 +67,111 @@ static void note_time(struct import *import, double wall_time)
     if (wall_time > import->ended) import->ended = wall_time;
 }
 
-/* The metric of a name, with a word of its own. NULL: memory is short. */
-static struct import_name *metric_of(struct import *import, const char *name)
+/* nanoGPT logs percent where the store has a fraction, and -100 until it knows. False: there is no value. */
+static bool fit_mfu(const struct import_metric *metric, double *value)
 {
-    char clean[4 * SCALAR_NAME_MAX], word[SCALAR_NAME_MAX];
-    uint64_t hash = XXH64(name, strlen(name), 0);
-    struct import_name *found = import_names_find(&import->metrics, hash);
-    if (found) return found;
-    clean_line(clean, sizeof clean, name);
-    return import_names_add(&import->metrics, hash, scalar_word(clean, word, sizeof word), SCALAR_NAME_MAX);
+    if (metric->most > 1 || metric->least < -1) *value /= 100;
+    return !(*value < 0);
+}
+
+static enum status stage(struct import_scalars *s, struct import_metric *metric, int64_t step,
+                         double wall_time, double value)
+{
+    char number[24], time[40], text[40];
+    const struct column_info *column = metric->column;
+    enum store_table table = metric->table;
+    struct import_rows *rows = NULL;
+    if (!column || (column_is_integer(column) && !(fabs(value) < 1e18 && floor(value) == value))) {
+        if (!*metric->word) import_metric_choose_word(&s->import->metrics, metric);
+        column = &store_columns[COLUMN_MEASURES_value];
+        table = TABLE_MEASURES;
+        if (!*metric->word) return STATUS_OK;
+    }
+    if (column == &store_columns[COLUMN_STEPS_mfu] && !fit_mfu(metric, &value)) return STATUS_OK;
+    enum status status = rows_of(s, table, column, &rows);
+    if (status) return status;
+    note_time(s->import, wall_time);
+    if (!s->import->turn || s->import->step != step) s->import->turn++;
+    bool again = metric->turn == s->import->turn;
+    s->import->step = step;
+    s->import->again += again && metric->value != value;
+    if (again && table != TABLE_STEPS) return STATUS_OK;
+    metric->turn = s->import->turn;
+    metric->value = value;
+    snprintf(number, sizeof number, "%" PRId64,
+             step - (table == TABLE_STEPS && s->import->steps_done && step > 0));
+    text_format_double(wall_time, time, sizeof time);
+    text_format_double(value, text, sizeof text);
+    const char *last = table == TABLE_MEASURES ? metric->word : isfinite(wall_time) ? time : NULL;
+    return import_rows_add(rows, (const char *[]){"1", number, text, last});
 }
 
 enum status import_scalar(struct import_scalars *scalars, const char *name, int64_t step, double wall_time,
                           double value)
 {
-    char number[24], time[40], text[40];
-    struct import_rows *rows = NULL;
-    enum store_table table;
-    struct import_name *metric = metric_of(scalars->import, name);
-    if (!metric) return err_no_memory(scalars->import->err, "the names of metrics");
-    bool taken, whole = fabs(value) < 1e18 && floor(value) == value;
-    const struct column_info *column = scalar_column(scalars->import, metric->word, &table, &taken);
-    if (taken && strcmp(metric->word, column->name) == 0)
-        import_names_change(&scalars->import->metrics, metric, column->name, SCALAR_NAME_MAX);
-    if (!column || taken || (column_is_integer(column) && !whole)) {
-        column = &store_columns[COLUMN_MEASURES_value];
-        table = TABLE_MEASURES;
+    struct import_metrics *metrics = &scalars->import->metrics;
+    struct import_metric *metric = import_metrics_at(metrics, name);
+    if (metric && scalars->survey) {
+        import_metric_note(metric, value);
+        return STATUS_OK;
     }
-    enum status status = rows_of(scalars, table, column, &rows);
-    if (status || !*metric->word) return status;
-    note_time(scalars->import, wall_time);
-    snprintf(number, sizeof number, "%" PRId64, step);
-    text_format_double(wall_time, time, sizeof time);
-    text_format_double(value, text, sizeof text);
-    const char *last = table == TABLE_MEASURES ? metric->word : isfinite(wall_time) ? time : NULL;
-    return import_rows_add(rows, (const char *[]){"1", number, text, last});
+    if (!metric || (!metric->assigned && !import_metrics_assign(metrics)))
+        return err_no_memory(scalars->import->err, "the names of metrics");
+    return metric->left_out ? STATUS_OK : stage(scalars, metric, step, wall_time, value);
+}
+
+/* ---- the names ---- */
+
+/* "loss is train/loss, train_loss is loss/train and 3 more"; names that do not fit are counted. */
+static void list_names(struct import_metric *const *sorted, size_t count, char *names, size_t size)
+{
+    enum { MORE = 32 };
+    int more = 0;
+    *names = '\0';
+    for (size_t i = 0; i < count; i++) {
+        char text[700];
+        snprintf(text, sizeof text, "%s is %.500s", import_metric_here(sorted[i]),
+                 CLEAN_LINE(sorted[i]->name));
+        if (!more && strlen(names) + strlen(text) + MORE < size)
+            text_add(names, size, ", ", "%s", text);
+        else
+            more++;
+    }
+    if (more) text_add(names, size, " ", "and %d more", more);
+}
+
+/* Keeps the names with the run, as events before its first step. */
+static enum status stage_names(struct import *import, struct import_metric *const *sorted, size_t count)
+{
+    struct import_rows rows = {
+        .import = import,
+        .table = TABLE_EVENTS,
+        .columns = {&store_columns[COLUMN_EVENTS_segment], &store_columns[COLUMN_EVENTS_step],
+                    &store_columns[COLUMN_EVENTS_wall_time], &store_columns[COLUMN_EVENTS_level],
+                    &store_columns[COLUMN_EVENTS_text]},
+        .count = 5};
+    char began[40], text[1200];
+    enum status status = count ? import_rows_begin(&rows) : STATUS_OK;
+    text_format_double(import->began, began, sizeof began);
+    for (size_t i = 0; !status && i < count; i++) {
+        snprintf(text, sizeof text, "%s is the metric %.1000s of the log", import_metric_here(sorted[i]),
+                 CLEAN_LINE(sorted[i]->name));
+        status = import_rows_add(&rows,
+                                 (const char *[]){"1", "-1", import->began > 0 ? began : NULL, "info", text});
+    }
+    return status;
+}
+
+enum status import_scalars_end(struct import *import, char *names, size_t size)
+{
+    size_t count;
+    struct import_metric **sorted = import_metrics_renamed(&import->metrics, &count);
+    if (!sorted) return err_no_memory(import->err, "the names of metrics");
+    list_names(sorted, count, names, size);
+    if (import->again)
+        text_add(import->remark, sizeof import->remark, "; ",
+                 "%" PRId64 " value%s came again for the same step: of an evaluation the first counts, else "
+                 "the last",
+                 import->again, text_plural(import->again));
+    return stage_names(import, sorted, count);
 }

@@ -9,7 +9,7 @@
 
 #include "runs/database.h"
 #include "runs/exchange/import.h"
-#include "runs/exchange/import_names.h"
+#include "runs/exchange/import_metrics.h"
 #include "runs/exchange/import_turns.h"
 
 enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC, IMPORT_WANDB };
@@ -29,15 +29,18 @@ struct import {
     char run_path[128];        /* the file with that id, for messages */
     bool started;              /* an event file has said that its program starts */
     double began, ended;       /* the first and the last time of a log's values; 0: they have none */
-    char remark[200];          /* about something left out; "": all was read */
+    char remark[300];          /* about something left out; "": all was read */
     struct import_turns turns; /* the transactions that store the run */
     struct err *err;
     struct import_spelling { /* the word under which a file had the values of a column */
         const struct column_info *column;
-        char word[48];
+        char word[SCALAR_NAME_MAX];
     } spelled[24];
     int spelled_count;
-    struct import_names metrics; /* as the files name them */
+    struct import_metrics metrics; /* as logs name them */
+    bool steps_done;               /* the log's steps count those done: the first one is 1 */
+    int64_t step, turn;            /* that of the newest value, and how often it has changed */
+    int64_t again;                 /* values for a step that had another one already */
 };
 
 /* Fills the error "path:line: …" and returns STATUS_CORRUPT. */

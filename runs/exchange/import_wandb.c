@@ -1,235 +1,224 @@
 /* wandb's offline runs, see import.h: records (record_file.h) of the protobuf message Record of wandb, of
- * which the history, the configuration, the summary, and name, notes and tags of the run are read. The field
- * numbers are those of wandb_internal.proto of wandb 0.31. */
-#include <ctype.h>
-#include <jansson.h>
+ * which the history, the metrics that were defined, the configuration, the summary, and name, notes and tags
+ * of the run are read. The field numbers are those of wandb_internal.proto of wandb 0.31.
+ *
+ * The file is read twice. The first time everything but the values of the history is taken; of these it is
+ * seen which there are, because wandb writes those of a row in any order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/base/text.h"
 #include "runs/annotation.h"
 #include "runs/exchange/import_scalars.h"
-#include "runs/exchange/protobuf.h"
+#include "runs/exchange/import_wandb.h"
 #include "runs/exchange/record_file.h"
 
-enum {
-    ITEM_KEY_MAX = 512, /* bytes of a key, also of a nested one */
-    KEY_MAX = 120,      /* of a key of the configuration */
-    VALUE_MAX = 1024,   /* of a value of the configuration */
-    SUMMARY_MAX = 1000, /* keys */
-    DEPTH_MAX = 8,      /* of objects in the configuration */
-};
-
-/* The newest value of a key in the summary. */
-struct summary {
-    char *key;
-    double value;
-    bool logged; /* the history has it, too */
+/* An x axis that the program defined for a metric, or for all that begin with the name, which ends in '*'. */
+struct axis {
+    char *metric, *step;
 };
 
 struct wandb {
     struct import *import;
     struct import_scalars scalars;
-    struct import_rows params, tags;
-    struct arena arena; /* the keys of the summary */
-    struct summary summary[SUMMARY_MAX];
-    struct import_names settings; /* hashed: the names that lead to a setting */
-    size_t summary_count, found;  /* found: the index of the key met last */
-    int64_t step;                 /* of the newest row of the history */
+    struct import_rows tags;
+    json_t *config;
+    struct arena arena; /* the axes, and the names of objects */
+    void *axes;         /* an array of struct axis */
+    void *objects;      /* of char *: the names of tables, pictures and the like, with a dot behind */
+    size_t axis_count, object_count;
+    const char *step_name; /* the metric that is the step; NULL: wandb's number of the row */
+    int64_t step;          /* of the newest row of the history */
     char run_id[80], name[RUN_NAME_MAX], note[RUN_NOTE_MAX], start[40];
 };
 
-/* ---- items: a key, or the parts of a nested one, and a value as JSON ---- */
-
-struct item {
-    char key[ITEM_KEY_MAX];
-    struct protobuf json; /* empty: none */
-    double number;        /* NaN is a number, too: see is_number */
-    bool is_number;
-};
-
-static void add_part(char key[ITEM_KEY_MAX], const struct protobuf_field *part)
+static enum status no_memory(const struct wandb *w)
 {
-    size_t n = strlen(key);
-    if (n && n + 1 < ITEM_KEY_MAX) key[n++] = '.';
-    protobuf_text(part, key + n, ITEM_KEY_MAX - n);
+    return err_no_memory(w->import->err, "reading %s", w->import->path);
 }
 
-static struct item read_item(struct protobuf message)
+/* ---- the summary ---- */
+
+static enum status note_number(struct wandb *w, const char *key, double number)
 {
-    enum { ITEM_KEY = 1, ITEM_NESTED_KEY = 2, ITEM_INTEGER = 5, ITEM_NUMBER = 6, ITEM_JSON = 16 };
-    struct item item = {.number = NAN};
-    struct protobuf_field field;
-    char text[64];
-    while (protobuf_next(&message, &field)) {
-        switch (field.number) {
-        case ITEM_KEY:
-        case ITEM_NESTED_KEY:
-            add_part(item.key, &field);
-            break;
-        case ITEM_INTEGER: /* zigzag */
-            item.number = (double)(int64_t)(field.whole >> 1 ^ (~(field.whole & 1) + 1));
-            item.is_number = true;
-            break;
-        case ITEM_NUMBER:
-            item.number = protobuf_double(&field);
-            item.is_number = true;
-            break;
-        case ITEM_JSON:
-            item.json = field.bytes;
-            item.is_number = text_parse_double(protobuf_text(&field, text, sizeof text), &item.number);
-            break;
-        default:
-            break;
-        }
-    }
-    return item;
+    struct import_metric *metric = import_metrics_at(&w->import->metrics, key);
+    if (!metric) return no_memory(w);
+    metric->summed = true;
+    metric->summary = number;
+    return STATUS_OK;
 }
 
-/* ---- the configuration ---- */
-
-/* Appends a part to a key of the configuration: letters, digits, _ and -, with _ for all others. */
-static void add_key(char key[KEY_MAX], const char *part)
+/* Notes the numbers in an object, such as {"min": 3}, by names like val_loss.min. Those of a table, a picture
+ * and the like describe a file. */
+static enum status note_object(struct wandb *w, const char *key, json_t *object, int depth)
 {
-    size_t n = strlen(key);
-    if (n + 2 >= KEY_MAX) return;
-    key[n++] = '.';
-    if (!*part) key[n++] = '_';
-    for (; *part && n + 1 < KEY_MAX; part++)
-        key[n++] =
-            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *part) ? *part : '_';
-    key[n] = '\0';
-}
-
-/* Python also writes NaN, Infinity and integers of any length, which are no JSON or too large for its reader:
- * they become strings. */
-static json_t *load_odd_numbers(struct protobuf json)
-{
-    const char *at = (const char *)json.at, *end = (const char *)json.end;
-    char *text = NULL;
-    size_t size, n;
-    bool string = false;
-    FILE *out = open_memstream(&text, &size);
-    for (; out && at < end; at += n) {
-        for (n = 0; !string && at + n < end && (isalnum((unsigned char)at[n]) || memchr("+-.", at[n], 3));)
-            n++;
-        bool odd = n && (memchr(at, 'N', n) || memchr(at, 'I', n) || (n > 18 && !memchr(at, '.', n)));
-        if (*at == '"') string = !string;
-        if (!n) n = string && *at == '\\' && at + 1 < end ? 2 : 1;
-        fprintf(out, odd ? "\"%.*s\"" : "%.*s", (int)n, at);
-    }
-    json_t *value = text_stream_end(out, &text) ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-    free(text);
-    return value;
-}
-
-static enum status store_setting(struct wandb *w, const char *wanted, uint64_t hash, const json_t *value)
-{
-    struct import_name *key = import_names_find(&w->settings, hash);
-    if (!key) key = import_names_add(&w->settings, hash, wanted, KEY_MAX);
-    if (!key) return err_no_memory(w->import->err, "reading %s", w->import->path);
-    char clean[VALUE_MAX], number[40], *dumped = NULL;
-    const char *text = json_string_value(value);
-    if (json_is_real(value)) text = text_format_double(json_real_value(value), number, sizeof number);
-    if (!text) text = dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
-    clean_line(clean, sizeof clean, text ? text : "");
-    free(dumped);
-    return import_rows_add(&w->params, (const char *[]){key->word, clean});
-}
-
-/* Objects become nested keys, such as wandb.model.dim. */
-static enum status store_settings(struct wandb *w, const char *key, uint64_t hash, json_t *value, int depth)
-{
+    enum { DEPTH_MAX = 8 };
     const char *name;
     json_t *member;
     enum status status = STATUS_OK;
-    if (!json_object_size(value) || depth == DEPTH_MAX) return store_setting(w, key, hash, value);
-    json_object_foreach(value, name, member)
+    if (depth == DEPTH_MAX || json_object_get(object, "_type")) return STATUS_OK;
+    json_object_foreach(object, name, member)
     {
-        char nested[KEY_MAX];
-        snprintf(nested, sizeof nested, "%s", key);
-        add_key(nested, name);
-        if (!status) status = store_settings(w, nested, XXH64(name, strlen(name), hash), member, depth + 1);
+        char nested[ITEM_KEY_MAX] = "";
+        text_add(nested, sizeof nested, "", "%s.%s", key, name);
+        if (status) continue;
+        if (json_is_number(member)) status = note_number(w, nested, json_number_value(member));
+        if (json_is_object(member)) status = note_object(w, nested, member, depth + 1);
     }
     return status;
 }
 
-static enum status read_config(struct wandb *w, struct protobuf config)
+static enum status read_summary(struct wandb *w, struct protobuf summary)
 {
-    enum { CONFIG_UPDATE = 1 };
+    enum { SUMMARY_UPDATE = 1 };
     struct protobuf_field field;
     enum status status = STATUS_OK;
-    while (!status && protobuf_next(&config, &field)) {
-        struct item item = read_item(field.bytes);
-        if (field.number != CONFIG_UPDATE || item.key[0] == '_' || item.json.at == item.json.end) continue;
-        char key[KEY_MAX] = "wandb";
-        json_t *value = json_loadb((const char *)item.json.at, (size_t)(item.json.end - item.json.at),
-                                   JSON_DECODE_ANY, NULL);
-        if (!value) value = load_odd_numbers(item.json);
-        add_key(key, item.key);
-        if (value) status = store_settings(w, key, XXH64(item.key, strlen(item.key), 0), value, 0);
+    while (!status && protobuf_next(&summary, &field)) {
+        struct wandb_item item = wandb_item_read(field.bytes);
+        if (field.number != SUMMARY_UPDATE || item.key[0] == '_') continue;
+        if (item.is_number) status = note_number(w, item.key, item.number);
+        if (item.json.at == item.json.end || *item.json.at != '{') continue;
+        json_t *value = wandb_item_value(&item);
+        status = note_object(w, item.key, value, 0);
         json_decref(value);
     }
     return status;
 }
 
-/* ---- history and summary ---- */
-
-/* The entry of a key, which is made if there is room; NULL: there is none. The same keys come again in the
- * same order, so the search begins behind the one before. */
-static struct summary *summary_of(struct wandb *w, const char *key)
+/* Values that were only summed up belong to the end. */
+static enum status stage_summary(struct wandb *w)
 {
-    for (size_t i = 0; i < w->summary_count; i++) {
-        size_t at = (w->found + 1 + i) % w->summary_count;
-        if (strcmp(w->summary[at].key, key) != 0) continue;
-        w->found = at;
-        return &w->summary[at];
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < w->import->metrics.count; i++) {
+        const struct import_metric *metric = &w->import->metrics.all[i];
+        if (!metric->count && metric->summed)
+            status = import_scalar(&w->scalars, metric->name, w->step, NAN, metric->summary);
     }
-    char *copy = w->summary_count < SUMMARY_MAX ? arena_strdup(&w->arena, key) : NULL;
-    if (!copy) return NULL;
-    w->summary[w->summary_count] = (struct summary){.key = copy, .value = NAN};
-    return &w->summary[w->summary_count++];
+    return status;
 }
 
-static void read_summary(struct wandb *w, struct protobuf summary)
+/* ---- the step ---- */
+
+static enum status read_metric(struct wandb *w, struct protobuf metric)
 {
-    enum { SUMMARY_UPDATE = 1 };
+    enum { METRIC_NAME = 1, METRIC_GLOB = 2, METRIC_STEP = 4 };
     struct protobuf_field field;
-    while (protobuf_next(&summary, &field)) {
-        struct item item = read_item(field.bytes);
-        if (field.number != SUMMARY_UPDATE || !item.is_number || item.key[0] == '_') continue;
-        struct summary *entry = summary_of(w, item.key);
-        if (entry) entry->value = item.number;
+    char name[ITEM_KEY_MAX] = "", step[ITEM_KEY_MAX] = "";
+    while (protobuf_next(&metric, &field)) {
+        if (field.number == METRIC_NAME || field.number == METRIC_GLOB)
+            protobuf_text(&field, name, sizeof name);
+        if (field.number == METRIC_STEP) protobuf_text(&field, step, sizeof step);
     }
+    if (!*step) return STATUS_OK;
+    struct axis *axis = arena_grow(&w->arena, &w->axes, w->axis_count, sizeof *axis);
+    if (!axis) return no_memory(w);
+    *axis = (struct axis){arena_strdup(&w->arena, name), arena_strdup(&w->arena, step)};
+    if (!axis->metric || !axis->step) return no_memory(w);
+    w->axis_count++;
+    return STATUS_OK;
 }
 
-/* Whether this is the step that a trainer logs beside wandb's own, which counts rows: Hugging Face's and
- * Lightning's do. */
-static bool is_trainer_step(const char *key)
+/* The step that was defined for a metric: the newest for its name, else for the beginning of it. NULL: none.
+ */
+static const char *defined_step(const struct wandb *w, const char *metric)
 {
-    return strcmp(key, "train/global_step") == 0 || strcmp(key, "trainer/global_step") == 0;
+    const struct axis *axes = w->axes;
+    const char *found = NULL;
+    for (size_t i = w->axis_count; i-- > 0;) {
+        size_t n = strlen(axes[i].metric);
+        bool glob = n && axes[i].metric[n - 1] == '*';
+        if (strcmp(axes[i].metric, metric) == 0) return axes[i].step;
+        if (!found && glob && strncmp(axes[i].metric, metric, n - 1) == 0) found = axes[i].step;
+    }
+    return found;
 }
 
-/* The step of a row: that of the trainer where it logs one, else that of wandb. */
-static int64_t step_of(struct protobuf history, double *wall_time)
+/* The metric of this name if its values can be steps; NULL: it is not logged, or they cannot. */
+static struct import_metric *step_metric(struct wandb *w, const char *name)
+{
+    struct import_metric *metric = import_metrics_at(&w->import->metrics, name);
+    bool can = metric && metric->count && !metric->fractions && metric->least >= 0 && metric->most < 1e15;
+    return can ? metric : NULL;
+}
+
+/* The metric that has a column; "*": none. */
+static const char *name_of_column(const struct wandb *w, const struct column_info *column)
+{
+    for (size_t i = 0; i < w->import->metrics.count; i++)
+        if (w->import->metrics.all[i].column == column) return w->import->metrics.all[i].name;
+    return "*";
+}
+
+/* Chooses the step of all rows: what the program has defined as the x axis of the loss, else what trainers
+ * are known to log as their step (Hugging Face's, Lightning's, nanoGPT's), if it never falls, else wandb's
+ * own, which counts rows. That of Hugging Face counts the steps done. */
+static void choose_step(struct wandb *w)
+{
+    static const char hugging_face[] = "train/global_step";
+    static const char *const known[] = {hugging_face, "trainer/global_step", "iter"};
+    const char *loss = name_of_column(w, &store_columns[COLUMN_STEPS_loss]),
+               *defined = defined_step(
+                   w, *loss == '*' ? name_of_column(w, &store_columns[COLUMN_EVALS_val_loss]) : loss);
+    struct import_metric *step = defined ? step_metric(w, defined) : NULL;
+    for (size_t i = 0; !step && i < sizeof known / sizeof *known; i++)
+        if ((step = step_metric(w, known[i])) && step->falls) step = NULL;
+    if (defined && (!step || strcmp(step->name, defined) != 0))
+        text_add(w->import->remark, sizeof w->import->remark, "; ",
+                 "%.60s, the step that the log defines, is not a whole number in all its rows: %.60s is used",
+                 defined, step ? step->name : "the number of the row");
+    if (!step) return;
+    w->step_name = step->name;
+    w->import->steps_done = strcmp(step->name, hugging_face) == 0;
+    if (!step->column) step->left_out = true;
+}
+
+/* The step of a row. Where rows have that of the program, one without it goes with the row before. */
+static int64_t step_of(const struct wandb *w, struct protobuf history, double *wall_time)
 {
     enum { HISTORY_ITEM = 1, HISTORY_STEP = 2, STEP_NUMBER = 1 };
     struct protobuf_field field, number;
-    int64_t step = 0, logged = -1;
+    int64_t row = 0, step = w->step;
     while (protobuf_next(&history, &field)) {
         if (field.number == HISTORY_STEP)
             while (protobuf_next(&field.bytes, &number))
-                if (number.number == STEP_NUMBER) step = (int64_t)number.whole;
+                if (number.number == STEP_NUMBER) row = (int64_t)number.whole;
         if (field.number != HISTORY_ITEM) continue;
-        struct item item = read_item(field.bytes);
+        struct wandb_item item = wandb_item_read(field.bytes);
         bool whole = item.number >= 0 && item.number < 1e15 && floor(item.number) == item.number;
         if (strcmp(item.key, "_timestamp") == 0) *wall_time = item.number;
-        if (strcmp(item.key, "_step") == 0 && whole) step = (int64_t)item.number;
-        if (is_trainer_step(item.key) && whole) logged = (int64_t)item.number;
+        if (strcmp(item.key, "_step") == 0 && whole) row = (int64_t)item.number;
+        if (w->step_name && strcmp(item.key, w->step_name) == 0 && whole) step = (int64_t)item.number;
     }
-    return logged >= 0 ? logged : step;
+    return w->step_name ? step : row;
+}
+
+/* ---- the history ---- */
+
+/* Remembers the object to which a key belongs: "tab._type" gives "tab.". */
+static enum status note_type(struct wandb *w, const char *key)
+{
+    char **objects = w->objects, *name;
+    size_t n = strlen(key) - strlen("_type");
+    for (size_t i = 0; i < w->object_count; i++)
+        if (strlen(objects[i]) == n && strncmp(objects[i], key, n) == 0) return STATUS_OK;
+    if (!(name = arena_printf(&w->arena, "%.*s", (int)n, key))) return no_memory(w);
+    char **slot = arena_grow(&w->arena, &w->objects, w->object_count, sizeof *slot);
+    if (!slot) return no_memory(w);
+    *slot = name;
+    w->object_count++;
+    return STATUS_OK;
+}
+
+/* Leaves out the numbers that describe a table, a picture and the like, such as its size. */
+static void leave_out_objects(struct wandb *w)
+{
+    char **objects = w->objects;
+    for (size_t i = 0; i < w->import->metrics.count; i++) {
+        struct import_metric *metric = &w->import->metrics.all[i];
+        for (size_t k = 0; k < w->object_count; k++)
+            metric->left_out |= strncmp(metric->name, objects[k], strlen(objects[k])) == 0;
+    }
 }
 
 static enum status read_history(struct wandb *w, struct protobuf history)
@@ -238,25 +227,13 @@ static enum status read_history(struct wandb *w, struct protobuf history)
     struct protobuf_field field;
     double wall_time = NAN;
     enum status status = STATUS_OK;
-    w->step = step_of(history, &wall_time);
+    if (!w->scalars.survey) w->step = step_of(w, history, &wall_time);
     while (!status && protobuf_next(&history, &field)) {
-        struct item item = read_item(field.bytes);
-        if (field.number != HISTORY_ITEM || !item.is_number || item.key[0] == '_') continue;
-        struct summary *entry = summary_of(w, item.key);
-        if (entry) entry->logged = true;
-        if (is_trainer_step(item.key)) continue;
-        status = import_scalar(&w->scalars, item.key, w->step, wall_time, item.number);
+        struct wandb_item item = wandb_item_read(field.bytes);
+        if (field.number != HISTORY_ITEM || item.key[0] == '_') continue;
+        if (item.is_number) status = import_scalar(&w->scalars, item.key, w->step, wall_time, item.number);
+        if (w->scalars.survey && text_ends_with(item.key, "._type")) status = note_type(w, item.key);
     }
-    return status;
-}
-
-/* Values that were only summed up belong to the end. */
-static enum status store_summary(struct wandb *w)
-{
-    enum status status = STATUS_OK;
-    for (size_t i = 0; !status && i < w->summary_count; i++)
-        if (!w->summary[i].logged)
-            status = import_scalar(&w->scalars, w->summary[i].key, w->step, NAN, w->summary[i].value);
     return status;
 }
 
@@ -301,8 +278,8 @@ static enum status read_run(struct wandb *w, struct protobuf run)
             clean_line(w->note, sizeof w->note, protobuf_text(&field, note, sizeof note));
         if (field.number == RUN_TAG) status = read_tag(w, &field);
         if (field.number == RUN_START) read_start(w, field.bytes);
-        if (field.number == RUN_CONFIG) status = read_config(w, field.bytes);
-        if (field.number == RUN_SUMMARY) read_summary(w, field.bytes);
+        if (field.number == RUN_CONFIG && !wandb_config_update(w->config, field.bytes)) status = no_memory(w);
+        if (field.number == RUN_SUMMARY) status = read_summary(w, field.bytes);
     }
     return status;
 }
@@ -326,50 +303,73 @@ static enum status store_run_row(struct wandb *w)
 
 static enum status read_record(struct wandb *w, struct protobuf record)
 {
-    enum { RECORD_HISTORY = 2, RECORD_SUMMARY = 3, RECORD_CONFIG = 5, RECORD_RUN = 17 };
+    enum { RECORD_HISTORY = 2, RECORD_SUMMARY = 3, RECORD_CONFIG = 5, RECORD_METRIC = 12, RECORD_RUN = 17 };
     struct protobuf_field field;
     enum status status = STATUS_OK;
     while (!status && protobuf_next(&record, &field)) {
         if (field.number == RECORD_HISTORY) status = read_history(w, field.bytes);
-        if (field.number == RECORD_SUMMARY) read_summary(w, field.bytes);
-        if (field.number == RECORD_CONFIG) status = read_config(w, field.bytes);
+        if (!w->scalars.survey) continue;
+        if (field.number == RECORD_SUMMARY) status = read_summary(w, field.bytes);
+        if (field.number == RECORD_CONFIG && !wandb_config_update(w->config, field.bytes))
+            status = no_memory(w);
+        if (field.number == RECORD_METRIC) status = read_metric(w, field.bytes);
         if (field.number == RECORD_RUN) status = read_run(w, field.bytes);
     }
     return status || !record.bad ? status : import_bad(w->import, "is a damaged record");
 }
 
+static enum status read_records(struct wandb *w, struct record_file *file, bool survey)
+{
+    struct import *import = w->import;
+    const unsigned char *bytes;
+    size_t size;
+    enum status status = STATUS_OK;
+    w->scalars.survey = survey;
+    record_file_rewind(file);
+    for (import->line = 1; !status; import->line++) {
+        status = record_file_next(file, &bytes, &size, import->err);
+        if (status || !bytes) break;
+        status = read_record(w, (struct protobuf){.at = bytes, .end = bytes + size});
+    }
+    return status;
+}
+
 static enum status begin(struct wandb *w, struct import *import)
 {
     w->import = w->scalars.import = import;
-    w->params = (struct import_rows){
-        .import = import,
-        .table = TABLE_PARAMS,
-        .columns = {&store_columns[COLUMN_PARAMS_name], &store_columns[COLUMN_PARAMS_value]},
-        .count = 2,
-        .value = &store_columns[COLUMN_PARAMS_value]};
     w->tags = (struct import_rows){.import = import,
                                    .table = TABLE_TAGS,
                                    .columns = {&store_columns[COLUMN_TAGS_tag]},
                                    .count = 1,
                                    .value = &store_columns[COLUMN_TAGS_tag]};
-    enum status status = import_rows_begin(&w->params);
-    return status ? status : import_rows_begin(&w->tags);
+    if (!(w->config = json_object())) return no_memory(w);
+    return import_rows_begin(&w->tags);
+}
+
+/* Reads the file twice: the names of all metrics are known when the first value is stored. */
+static enum status read_twice(struct wandb *w, struct record_file *file)
+{
+    enum status status = read_records(w, file, true);
+    if (!status) leave_out_objects(w);
+    if (!status && !import_metrics_assign(&w->import->metrics)) status = no_memory(w);
+    if (!status) choose_step(w);
+    if (!status) status = read_records(w, file, false);
+    if (!status) status = stage_summary(w);
+    if (!status) status = wandb_config_stage(w->import, w->config);
+    return status ? status : store_run_row(w);
 }
 
 enum status import_read_wandb(struct import *import, struct record_file *file)
 {
-    const unsigned char *bytes;
-    size_t size;
     enum status status = import_set_kind(import, IMPORT_WANDB);
     struct wandb *w = calloc(1, sizeof *w);
     if (!status && !w) status = err_no_memory(import->err, "reading %s", import->path);
     if (!status) status = begin(w, import);
-    for (; !status && !(status = record_file_next(file, &bytes, &size, import->err)) && bytes; import->line++)
-        status = read_record(w, (struct protobuf){.at = bytes, .end = bytes + size});
-    if (!status) status = store_summary(w);
-    if (!status) status = store_run_row(w);
-    if (w) arena_release(&w->arena);
-    if (w) import_names_release(&w->settings);
+    if (!status) status = read_twice(w, file);
+    if (w) {
+        json_decref(w->config);
+        arena_release(&w->arena);
+    }
     free(w);
     return status;
 }

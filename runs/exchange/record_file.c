@@ -75,11 +75,17 @@ enum status record_file_open(struct record_file *out, const char *path, struct e
         memcmp(out->map.data, wandb_header, sizeof wandb_header) == 0) {
         prepare_crc(out, CRC32);
         out->form = RECORDS_WANDB;
-        out->at = sizeof wandb_header;
     } else if (is_begun(out) || is_length(out, 0)) {
         out->form = RECORDS_TENSORBOARD;
     }
+    record_file_rewind(out);
     return STATUS_OK;
+}
+
+void record_file_rewind(struct record_file *file)
+{
+    file->at = file->form == RECORDS_WANDB ? sizeof wandb_header : 0;
+    file->cut = false;
 }
 
 void record_file_close(struct record_file *file)

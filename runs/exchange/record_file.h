@@ -35,4 +35,7 @@ void record_file_close(struct record_file *file);
 enum status record_file_next(struct record_file *file, const unsigned char **bytes, size_t *size,
                              struct err *err);
 
+/* Goes back to the first record. */
+void record_file_rewind(struct record_file *file);
+
 #endif

@@ -27,6 +27,7 @@ static enum status import_logs(struct store *store, const struct words *words, c
     if (*outcome.wanted)
         fprintf(stderr, "the run is called %s, as there is another run %s\n", CLEAN_LINE(outcome.name),
                 CLEAN_LINE(outcome.wanted));
+    if (*outcome.names) fprintf(stderr, "names of the log: %s\n", outcome.names);
     fprintf(stderr, "imported %lld step%s%s%lld evaluation%s", (long long)outcome.steps,
             text_plural(outcome.steps), outcome.measures ? ", " : " and ", (long long)outcome.evals,
             text_plural(outcome.evals));
@@ -148,9 +149,10 @@ const struct command command_import = COMMAND(
         "                 Its event files (events.out.tfevents...), or the folder with them: metrics by the\n"
         "                 same names, all other scalars become measures of the evaluations\n"
         "  wandb          an offline run (run-ID.wandb), or its folder: the history as above, the\n"
-        "                 configuration as keys wandb.NAME, name, notes and tags; values of the summary "
+        "                 configuration as keys wandb.NAME, name, notes and tags; numbers of the summary "
         "that\n"
-        "                 the history lacks are measures at the end\n"
+        "                 the history lacks are measures at the end. Its step is that of define_metric,\n"
+        "                 else train/global_step, trainer/global_step or iter, else the number of the row\n"
         "  llm.c          its main.log: s:STEP trl:LOSS lr:LR norm:NORM, s:STEP tel:LOSS, s:STEP eval:X",
     .notes = "  anneal import results/*.csv\n"
              "  anneal import log124M/main.log --name gpt2-124M\n"

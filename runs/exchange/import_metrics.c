@@ -1,0 +1,258 @@
+/* See import_metrics.h. */
+#include "runs/exchange/import_metrics.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/base/text.h"
+#include "runs/field.h"
+
+/* A metric and its names in other programs, in the spelling of scalar_word. Lightning logs NAME_step where it
+ * also logs the mean of an epoch. */
+static const char *const aliases[][8] = {
+    {"loss", "train_loss", "training_loss", "loss_train", "loss_training", "train_loss_step", "loss_step"},
+    {"lr", "learning_rate", "train_lr", "train_learning_rate"},
+    {"grad_norm", "gradient_norm", "train_grad_norm"},
+    {"epoch", "train_epoch"},
+    {"tokens_per_sec", "tokens_per_second"},
+    {"val_loss", "eval_loss", "validation_loss", "loss_val", "loss_eval", "loss_validation",
+     "val_loss_epoch"},
+    {"perplexity", "ppl", "train_perplexity"},
+    {"val_perplexity", "eval_perplexity", "validation_perplexity"},
+};
+enum { NO_RANK = 99 };
+
+/* ---- names ---- */
+
+/* Leaves out the middle of a word of n bytes, which does not fit: its end tells names of layers apart. */
+static void cut_middle(const char *word, size_t n, char *buf, size_t size)
+{
+    size_t head = utf8_cut(word, size / 2 - 2), tail = n - (size - 1 - head - 2);
+    while (head && word[head - 1] == '_') head--;
+    while (tail < n && (((unsigned char)word[tail] & 0xC0) == 0x80 || word[tail] == '_')) tail++;
+    snprintf(buf, size, "%.*s__%s", (int)head, word, word + tail);
+}
+
+char *scalar_word(const char *name, char *buf, size_t size)
+{
+    char word[1024];
+    size_t n = 0;
+    for (; *name && n + 1 < sizeof word; name++) {
+        unsigned char c = (unsigned char)*name;
+        if (isalnum(c) || c >= 0x80)
+            word[n++] = (char)tolower(c);
+        else if (n && word[n - 1] != '_')
+            word[n++] = '_';
+    }
+    n -= utf8_incomplete_tail(word, n);
+    while (n && word[n - 1] == '_') n--;
+    word[n] = '\0';
+    if (n < size)
+        memcpy(buf, word, n + 1);
+    else
+        cut_middle(word, n, buf, size);
+    return buf;
+}
+
+const struct column_info *scalar_column_of(const char *word, enum store_table *table, int *rank)
+{
+    const char *name = word;
+    *rank = 0;
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        for (int k = 1; k < 8 && aliases[i][k]; k++)
+            if (strcmp(word, aliases[i][k]) == 0) name = aliases[i][0], *rank = k;
+    const struct column_info *column = table_column(*table = TABLE_STEPS, name);
+    if (!column) column = table_column(*table = TABLE_EVALS, name);
+    bool known =
+        column && column->csv && column->field && strcmp(name, "step") != 0 && strcmp(name, "wall_time") != 0;
+    return known ? column : NULL;
+}
+
+/* Where lists and filters find something else by this name: a column, or a field of runs. */
+static bool is_reserved(const char *word)
+{
+    enum store_table table;
+    struct field field;
+    int rank;
+    if (scalar_column_of(word, &table, &rank) && rank == 0) return true;
+    return field_find(word, &field) && (field.column || field.made || field.metric != METRIC_COUNT);
+}
+
+static bool is_used(const struct import_metrics *metrics, const char *word)
+{
+    size_t i = 0;
+    while (i < metrics->count && strcmp(metrics->all[i].word, word) != 0) i++;
+    return i < metrics->count;
+}
+
+void import_metric_choose_word(const struct import_metrics *metrics, struct import_metric *metric)
+{
+    char clean[1024], word[SCALAR_NAME_MAX], chosen[SCALAR_NAME_MAX];
+    clean_line(clean, sizeof clean, metric->name);
+    scalar_word(clean, word, sizeof word);
+    size_t kept = strlen(word) < sizeof word - 8 ? strlen(word) : sizeof word - 8;
+    kept -= utf8_incomplete_tail(word, kept);
+    strcpy(chosen, word);
+    for (int n = 2; *word && (is_reserved(chosen) || is_used(metrics, chosen)); n++)
+        snprintf(chosen, sizeof chosen, "%.*s_%d", (int)kept, word, n);
+    metric->renamed |= strcmp(chosen, word) != 0 || strstr(word, "__");
+    strcpy(metric->word, chosen);
+}
+
+/* ---- the list ---- */
+
+/* The slot of a name, or the empty one where it belongs. */
+static uint32_t *slot_of(const struct import_metrics *metrics, uint64_t hash)
+{
+    size_t at = hash & (metrics->slot_count - 1);
+    while (metrics->slots[at] && metrics->all[metrics->slots[at] - 1].hash != hash)
+        at = (at + 1) & (metrics->slot_count - 1);
+    return &metrics->slots[at];
+}
+
+/* Keeps at least half of the slots empty. */
+static bool reserve_slot(struct import_metrics *metrics)
+{
+    if (2 * (metrics->count + 1) <= metrics->slot_count) return true;
+    size_t count = metrics->slot_count ? 2 * metrics->slot_count : 64;
+    uint32_t *slots = calloc(count, sizeof *slots);
+    if (!slots) return false;
+    free(metrics->slots);
+    metrics->slots = slots;
+    metrics->slot_count = count;
+    for (size_t i = 0; i < metrics->count; i++) *slot_of(metrics, metrics->all[i].hash) = (uint32_t)i + 1;
+    return true;
+}
+
+struct import_metric *import_metrics_at(struct import_metrics *metrics, const char *name)
+{
+    uint64_t hash = XXH64(name, strlen(name), 0);
+    if (!reserve_slot(metrics)) return NULL;
+    uint32_t *slot = slot_of(metrics, hash);
+    if (*slot) return &metrics->all[*slot - 1];
+    char *copy = arena_strdup(&metrics->arena, name);
+    if (!copy || !list_reserve(&metrics->all, metrics->count, 1, &metrics->capacity, sizeof *metrics->all))
+        return NULL;
+    struct import_metric *metric = &metrics->all[metrics->count++];
+    *slot = (uint32_t)metrics->count;
+    *metric = (struct import_metric){.name = copy, .hash = hash, .least = NAN, .most = NAN, .newest = NAN};
+    return metric;
+}
+
+void import_metric_note(struct import_metric *metric, double value)
+{
+    metric->count++;
+    metric->fractions |= !(floor(value) == value);
+    metric->falls |= value < metric->newest;
+    metric->least = fmin(metric->least, value);
+    metric->most = fmax(metric->most, value);
+    metric->newest = value;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct import_metric *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+const char *import_metric_here(const struct import_metric *metric)
+{
+    return metric->column ? metric->column->name : metric->word;
+}
+
+struct import_metric **import_metrics_renamed(struct import_metrics *metrics, size_t *count)
+{
+    struct import_metric **renamed = arena_alloc_array(&metrics->arena, metrics->count + 1, sizeof *renamed);
+    *count = 0;
+    for (size_t i = 0; renamed && i < metrics->count; i++)
+        if (metrics->all[i].renamed && *import_metric_here(&metrics->all[i]))
+            renamed[(*count)++] = &metrics->all[i];
+    if (renamed) qsort(renamed, *count, sizeof(*renamed), compare_names);
+    return renamed;
+}
+
+void import_metrics_release(struct import_metrics *metrics)
+{
+    free(metrics->all);
+    free(metrics->slots);
+    arena_release(&metrics->arena);
+    *metrics = (struct import_metrics){0};
+}
+
+/* ---- what they become ---- */
+
+/* A metric that waits, and by what it is put in order. */
+struct candidate {
+    struct import_metric *metric;
+    const struct column_info *column;
+    enum store_table table;
+    int rank;
+    bool plain; /* the log spells it as scalar_word does */
+};
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    bool summary_x = !x->metric->count && x->metric->summed,
+         summary_y = !y->metric->count && y->metric->summed;
+    if (summary_x != summary_y) return summary_x - summary_y;
+    if (x->rank != y->rank) return x->rank - y->rank;
+    if (x->plain != y->plain) return y->plain - x->plain;
+    return strcmp(x->metric->name, y->metric->name);
+}
+
+static struct candidate candidate_of(struct import_metric *metric)
+{
+    char clean[1024], word[SCALAR_NAME_MAX];
+    struct candidate c = {.metric = metric};
+    clean_line(clean, sizeof clean, metric->name);
+    scalar_word(clean, word, sizeof word);
+    c.column = scalar_column_of(word, &c.table, &c.rank);
+    if (c.column && column_is_integer(c.column) && metric->fractions) c.column = NULL;
+    if (!c.column) c.rank = NO_RANK;
+    c.plain = strcmp(metric->name, word) == 0;
+    return c;
+}
+
+/* The metric that has a column; NULL: none. */
+static struct import_metric *owner_of(const struct import_metrics *metrics, const struct column_info *column)
+{
+    for (size_t i = 0; i < metrics->count; i++)
+        if (metrics->all[i].column == column) return &metrics->all[i];
+    return NULL;
+}
+
+static void assign(const struct import_metrics *metrics, const struct candidate *c)
+{
+    struct import_metric *owner = c->column ? owner_of(metrics, c->column) : NULL;
+    if (c->column && !owner) {
+        c->metric->column = c->column;
+        c->metric->table = c->table;
+        c->metric->renamed =
+            text_ends_with(c->metric->name, "_step") || text_ends_with(c->metric->name, "_epoch");
+        return;
+    }
+    import_metric_choose_word(metrics, c->metric);
+    if (!owner) return;
+    if (c->metric->count) owner->renamed = strcmp(owner->name, owner->column->name) != 0;
+    c->metric->renamed = strcmp(c->metric->name, c->metric->word) != 0;
+}
+
+bool import_metrics_assign(struct import_metrics *metrics)
+{
+    size_t waiting = metrics->count - metrics->assigned, count = 0;
+    struct candidate *candidates = calloc(waiting + 1, sizeof *candidates);
+    if (!candidates) return false;
+    for (size_t i = metrics->assigned; i < metrics->count; i++) {
+        metrics->all[i].assigned = true;
+        if (!metrics->all[i].left_out) candidates[count++] = candidate_of(&metrics->all[i]);
+    }
+    qsort(candidates, count, sizeof *candidates, compare_candidates);
+    for (size_t i = 0; i < count; i++) assign(metrics, &candidates[i]);
+    metrics->assigned = metrics->count;
+    free(candidates);
+    return true;
+}
