@@ -22,8 +22,8 @@ static bool is_used(const struct import_names *names, const char *word)
     return i < names->count;
 }
 
-void import_names_change(const struct import_names *names, struct import_name *name, const char *word,
-                         size_t size)
+static void choose_word(const struct import_names *names, struct import_name *name, const char *word,
+                        size_t size)
 {
     char chosen[sizeof name->word];
     size_t kept = strlen(word) < size - 8 ? strlen(word) : size - 8;
@@ -39,7 +39,7 @@ struct import_name *import_names_add(struct import_names *names, uint64_t hash, 
     if (!list_reserve(&names->all, names->count, 1, &names->capacity, sizeof *names->all)) return NULL;
     struct import_name *name = &names->all[names->count];
     *name = (struct import_name){.hash = hash};
-    import_names_change(names, name, word, size);
+    choose_word(names, name, word, size);
     names->count++;
     return name;
 }

@@ -1,6 +1,5 @@
-/* Private to runs/exchange: words of ours for the names that other programs give to metrics and settings.
- * Names that differ in capitals, in signs or far behind have the same word, and none may be lost: the second
- * one gets a number. */
+/* Private to runs/exchange: words of ours for the names that other programs give to settings. Names that
+ * differ in signs or far behind have the same word, and none may be lost: the second one gets a number. */
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_NAMES_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_NAMES_H
 
@@ -22,10 +21,6 @@ struct import_name *import_names_find(const struct import_names *names, uint64_t
  * memory is short. */
 struct import_name *import_names_add(struct import_names *names, uint64_t hash, const char *word,
                                      size_t size);
-
-/* Gives a name another word in the same way. */
-void import_names_change(const struct import_names *names, struct import_name *name, const char *word,
-                         size_t size);
 
 void import_names_release(struct import_names *names);
 

@@ -302,6 +302,34 @@ TEST_CASE(a_run_of_wandb_may_hold_what_the_library_seldom_writes)
     free(tags);
 }
 
+/* A log of a large model has a metric for each of its tensors. */
+TEST_CASE(a_summary_is_kept_beside_any_number_of_metrics)
+{
+    enum { METRICS = 1100 };
+    static unsigned char part[20000], record[20100], file[30000] = ":W&B\xE1\xBE";
+    char home[PATH_MAX], path[PATH_MAX + 16], key[16];
+    struct err err = {0};
+    size_t at = 7, n = 0;
+    for (int i = 0; i < METRICS; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        n = add_item(part, n, key, "1");
+    }
+    n = add_field(record, 0, 2, part, n);
+    memcpy(file + at + 7, record, n);
+    at = seal_part(file, at, 1, n);
+    n = add_item(part, 0, "last", "2.5");
+    n = add_field(record, 0, 3, part, n);
+    memcpy(file + at + 7, record, n);
+    at = seal_part(file, at, 1, n);
+    store_fixture_home("wandb-large", home, sizeof home);
+    snprintf(path, sizeof path, "%s/run.wandb", home);
+    assert_int_equal(file_write_atomic(path, file, at, &err), STATUS_OK);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(import_one(store, path).measures, METRICS + 1);
+    assert_true(store_fixture_number(home, "select value from measures where name = 'last'") == 2.5);
+    store_close(store);
+}
+
 /* Messages of a few bytes, at the ends of what a field can be. Nothing past their end is read. */
 TEST_CASE(fields_of_a_message_have_their_limits)
 {

@@ -2,6 +2,7 @@
  * tests/fixtures/logs/make_logs.py. */
 #include <limits.h>
 
+#include "runs/quantity.h"
 #include "tests/cmocka.h"
 #include "tests/runs/exchange/exchange_fixture.h"
 
@@ -97,6 +98,28 @@ TEST_CASE(metrics_have_names_that_do_not_depend_on_their_order)
     free(measures);
     expect_imported("names-events", log, "select text from events where text like 'train%'",
                     "train_loss is the metric train/loss of the log");
+}
+
+/* Also those of measures with long names. */
+TEST_CASE(a_chart_can_show_every_metric_of_a_log)
+{
+    char home[PATH_MAX];
+    const char *log = LOGS "names.wandb";
+    struct import_outcome made;
+    struct arena arena = {0};
+    struct quantity *all;
+    struct err err = {0};
+    size_t count, longest = 0;
+    store_fixture_home("charts", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    if (import_files(store, &log, 1, NULL, &made, &err)) fail_msg("%s", err.text);
+    if (quantity_list(store, made.id, &arena, &all, &count, &err)) fail_msg("%s", err.text);
+    assert_int_equal(count, 2 + 15); /* two losses and the measures */
+    for (size_t i = 0; i < count; i++)
+        if (strlen(all[i].name) > longest) longest = strlen(all[i].name);
+    assert_int_equal(longest, 94);
+    arena_release(&arena);
+    store_close(store);
 }
 
 /* A setting is replaced whole, as wandb does it. */
