@@ -146,6 +146,7 @@ static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
         double value = store_column_double(select, 1);
         if (isnan(value) && sqlite3_column_int(select, 2) == 0) continue;
         struct series_point point = series_point_of(step, value);
+        reader->series->newest = value;
         status = take(reader, select, &point, NAN);
     }
     return status;
@@ -466,6 +467,44 @@ enum status series_update(struct store *store, const char *run_id, struct series
     }
     if (series->count > 2 * series->max_points) coarsen(series, series->max_points);
     return STATUS_OK;
+}
+
+/* The index after the last point that begins at or before `step`. */
+static size_t points_until(const struct series *series, int64_t step)
+{
+    size_t lo = 0, hi = series->count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (series->points[mid].first_step <= step)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+enum status series_value_read(struct store *store, const char *run_id, const struct series *series,
+                              int64_t step, struct series_value *out, struct err *err)
+{
+    size_t end = points_until(series, step);
+    const struct series_point *point = end ? &series->points[end - 1] : NULL;
+    *out = (struct series_value){false, NAN, NAN};
+    if (!point) return STATUS_OK;
+    if (slots_hold(series->metric)) {
+        *out = (struct series_value){true, point->last, NAN};
+        return STATUS_OK;
+    }
+    /* the step itself; if it has none, what its point holds before it, or the point before */
+    int64_t from[] = {step, end > 1 ? point[-1].first_step : point->first_step},
+            to[] = {step, step < point->last_step ? step : point->last_step};
+    struct series exact = {.name = series->name, .decay = series->decay, .inherits = series->inherits};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 2 && !status && !exact.count; i++)
+        status = series_read(store, run_id, series->metric, from[i], to[i], SIZE_MAX, &exact, err);
+    if (!status && exact.count)
+        *out = (struct series_value){true, exact.newest, exact.smooth ? exact.smooth[exact.count - 1] : NAN};
+    series_release(&exact);
+    return status;
 }
 
 void series_release(struct series *series)

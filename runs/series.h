@@ -26,6 +26,7 @@ struct series {
     int64_t first_step, last_step; /* requested range; last_step -1: to the end */
     size_t max_points;             /* requested */
     int64_t cursor;                /* private: the newest step read so far; first_step - 1 for none */
+    double newest;                 /* private: the newest value that was read from a row, as it is recorded */
     int segment;                   /* private: the newest segment with a step when it was read */
     size_t smooth_capacity;        /* private */
     double ema, ema_weight;        /* private: after the newest step; the weight is 1 - decay^n */
@@ -56,5 +57,17 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
  * there are more than twice max_points points. */
 enum status series_update(struct store *store, const char *run_id, struct series *series, struct err *err);
 void series_release(struct series *series);
+
+/* A value as it was recorded, infinite or NaN too. */
+struct series_value {
+    bool known; /* false: there is none */
+    double value;
+    double average; /* the moving average after it; NaN: without one, or at a value that is not finite */
+};
+
+/* Reads the newest value of the run at or before `step`, whatever the level of `series`, which says the
+ * metric and the average. Of what is recorded by time or by rank it is that of the point at the step. */
+enum status series_value_read(struct store *store, const char *run_id, const struct series *series,
+                              int64_t step, struct series_value *out, struct err *err);
 
 #endif

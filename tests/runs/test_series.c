@@ -305,6 +305,48 @@ TEST_CASE(a_fork_inherits_the_steps_before_it_from_all_its_parents)
     free(truth.steps);
 }
 
+TEST_CASE(a_value_is_that_of_its_step_at_every_level)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct truth truth = {0};
+    static const int64_t steps[] = {0, 1, 63, 64, 4095, 4097, 6450, 9000, 11998, 11999};
+    static const size_t budgets[] = {7, 800, 100000};
+    store_fixture_home("values", home, sizeof home);
+    store_fixture_run(home, "values", id);
+    record(home, id, &truth, 0, 10000, 1);
+    record(home, id, &truth, 8000, 12000, 2);
+    struct store *store = store_fixture_open(home);
+    struct series series = {.decay = 0.99};
+    for (int m = 0; m < METRIC_VAL_LOSS; m++)
+        for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
+            assert_int_equal(series_read(store, id, (enum metric)m, 0, -1, budgets[b], &series, &err),
+                             STATUS_OK);
+            double *smooth = averages(&series, &truth, truth.count - 1);
+            for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+                struct series_value at;
+                int64_t step = steps[i], from = step;
+                double v = value_of(&truth.steps[step], series.metric);
+                while (m == METRIC_MFU && isnan(v)) v = truth.steps[--from].mfu; /* where one is recorded */
+                assert_int_equal(series_value_read(store, id, &series, step, &at, &err), STATUS_OK);
+                assert_true(at.known && same(at.value, v));
+                assert_true(isfinite(v) ? fabs(at.average - smooth[from]) <= 1e-6 * fabs(smooth[from])
+                                        : isnan(at.average));
+            }
+            free(smooth);
+        }
+    /* before the first and, of a part, after the last that was read */
+    struct series_value at;
+    assert_int_equal(series_read(store, id, METRIC_LOSS, 100, 200, 7, &series, &err), STATUS_OK);
+    assert_int_equal(series_value_read(store, id, &series, 99, &at, &err), STATUS_OK);
+    assert_false(at.known);
+    assert_int_equal(series_value_read(store, id, &series, 11998, &at, &err), STATUS_OK);
+    assert_true(same(at.value, truth.steps[11998].loss));
+    series_release(&series);
+    store_close(store);
+    free(truth.steps);
+}
+
 /* As of an import, or of a fork whose parent was deleted: the steps that it lacks take no points. */
 TEST_CASE(a_run_that_begins_late_has_as_many_points_as_one_from_0)
 {

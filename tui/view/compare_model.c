@@ -103,6 +103,59 @@ const struct series_point *compare_curve_at(const struct compare_curve *curve, i
     return &curve->points[lo - 1];
 }
 
+/* The newest step of a run that lies at `place` or before it; -1: none does, or the run has ended before. */
+static int64_t step_at(const struct compare_run *run, const struct compare_request *request, int64_t place)
+{
+    const struct series *series = &run->series;
+    if (!series->count) return -1;
+    int64_t lo = series->points[0].first_step - 1, hi = series->points[series->count - 1].last_step;
+    if (place > place_of(run, request, hi) + 1) return -1; /* an evaluation has the number of steps done */
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo + 1) / 2;
+        if (floor(place_of(run, request, mid)) <= (double)place) /* NaN: not known */
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo < series->points[0].first_step ? -1 : lo;
+}
+
+static void add_run_value(struct compare_value *out, const struct series_value *at, double decay)
+{
+    double value = decay > 0 ? at->average : at->value;
+    out->known = true;
+    if (!isfinite(value)) return;
+    out->runs++;
+    bool first = out->runs == 1;
+    out->value = first ? value : out->value + (value - out->value) / (double)out->runs;
+    out->low = first ? value : fmin(out->low, value);
+    out->high = first ? value : fmax(out->high, value);
+}
+
+enum status compare_model_value(const struct compare_model *model, struct store *store,
+                                const struct compare_request *request, size_t curve, int64_t place,
+                                struct compare_value *out, struct err *err)
+{
+    const struct series_point *point = compare_curve_at(&model->curves[curve], place);
+    bool single = model->comparison.runs[curve].run_count == 1;
+    enum status status = STATUS_OK;
+    *out = (struct compare_value){false, NAN, NAN, NAN, NAN, 0};
+    if (!point) return STATUS_OK;
+    if (place < 0) place = point->last_step;
+    for (size_t i = 0; i < model->run_count && !status; i++) {
+        const struct compare_run *run = &model->runs[i];
+        struct series_value at = {0};
+        int64_t step = run->place == curve ? step_at(run, request, place) : -1;
+        if (step < 0) continue;
+        status = series_value_read(store, run->info.id, &run->series, step, &at, err);
+        if (!status && at.known && single)
+            *out = (struct compare_value){true, at.value, at.average, NAN, NAN, 1};
+        else if (!status && at.known)
+            add_run_value(out, &at, request->decay);
+    }
+    return status;
+}
+
 /* Moves the points of a run to their places. With a moving average they have its value alone. */
 static enum status place_points(struct compare_model *model, const struct compare_run *run,
                                 const struct compare_request *request, struct compare_curve *out,

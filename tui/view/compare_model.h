@@ -91,6 +91,20 @@ enum status compare_model_show(struct compare_model *model, struct store *store,
  * for a plain number. 0: they are shown as steps are. */
 double compare_model_scale(const struct compare_model *model, enum compare_axis axis, const char **unit);
 
+/* The value of a curve at the newest step that a place holds, as it was recorded; of several runs the mean
+ * over those that have come so far and have a finite one, with a moving average the mean of theirs. */
+struct compare_value {
+    bool known;
+    double value, average; /* average: of a single run; NaN: none */
+    double low, high;      /* of several runs */
+    size_t runs;           /* of which it is the mean; 0: of none */
+};
+
+/* Reads the value of a curve at a place on the axis; -1: its newest. */
+enum status compare_model_value(const struct compare_model *model, struct store *store,
+                                const struct compare_request *request, size_t curve, int64_t place,
+                                struct compare_value *out, struct err *err);
+
 /* The point of a curve at a place on the axis; -1: its newest. NULL: it has none there. */
 const struct series_point *compare_curve_at(const struct compare_curve *curve, int64_t place);
 

@@ -53,19 +53,22 @@ static double shown(const struct compare_table *table, double value)
     return (look->exponential ? exp(value) : value) * look->scale;
 }
 
-/* The value of a curve at the cursor or its newest; of several runs with their range. */
+/* The value of a curve at the cursor or its newest; of several runs with their range, of a smoothed one the
+ * average first. */
 static void value_text(const struct compare_table *table, size_t row, char *buf, size_t size)
 {
-    const struct compare_curve *curve = &table->model->curves[row];
-    const struct series_point *p = compare_curve_at(curve, table->cursor);
-    size_t runs = table->model->comparison.runs[row].run_count;
-    snprintf(buf, size, "--");
-    if (!p) return;
-    double value = shown(table, p->last);
-    axis_format(p->count && p->non_finite == p->count ? NAN : value, buf, size);
-    if (runs < 2 || isnan(p->min)) return;
-    snprintf(buf, size, "%s (%s to %s, n %d)", AXIS_TEXT(value), AXIS_TEXT(shown(table, p->min)),
-             AXIS_TEXT(shown(table, p->max)), (int)(p->count - p->non_finite));
+    const struct compare_value *v = &table->values[row];
+    double value = shown(table, v->value);
+    bool several = table->model->comparison.runs[row].run_count > 1;
+    if (!v->known)
+        snprintf(buf, size, "--");
+    else if (several && v->runs)
+        snprintf(buf, size, "%s (%s to %s, n %zu)", AXIS_TEXT(value), AXIS_TEXT(shown(table, v->low)),
+                 AXIS_TEXT(shown(table, v->high)), v->runs);
+    else if (!isnan(v->average))
+        snprintf(buf, size, "%s (%s)", AXIS_TEXT(shown(table, v->average)), AXIS_TEXT(value));
+    else
+        axis_format(value, buf, size);
 }
 
 static const char *cell_text(const struct compare_table *table, const struct column *column, size_t row,

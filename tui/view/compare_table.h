@@ -10,9 +10,9 @@
 struct compare_table {
     const struct compare_model *model;
     const struct compare_request *request;
-    int64_t cursor;                /* place on the axis; -1: none */
-    size_t selected, first_column; /* row; column, of those that can be scrolled */
-    size_t scroll, page;           /* the first row shown; how many there are room for */
+    struct compare_value values[COMPARE_CURVES_MAX]; /* of each curve, at the cursor or the newest */
+    size_t selected, first_column;                   /* row; column, of those that can be scrolled */
+    size_t scroll, page;                             /* the first row shown; how many there are room for */
 };
 
 /* Draws titles and as many rows as fit; keeps first_column and scroll within what there is. */

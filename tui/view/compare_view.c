@@ -197,6 +197,15 @@ static void save(struct workbench *workbench, const struct compare_state *state,
     save_shown(workbench, &chart, &state->model.comparison, "runs", entered);
 }
 
+/* Reads the values at the cursor. */
+static void read_values(struct workbench *workbench, struct compare_state *state)
+{
+    for (size_t c = 0; c < state->model.curve_count; c++)
+        workbench_did(workbench,
+                      compare_model_value(&state->model, workbench->store, &state->request, c,
+                                          state->window.cursor, &state->table.values[c], &workbench->err));
+}
+
 static void draw_header(const struct compare_state *state, struct grid *grid)
 {
     const struct compare_model *model = &state->model;
@@ -231,7 +240,7 @@ static void compare_draw(struct workbench *workbench, void *opaque, struct grid 
     draw_chart(state, grid, (struct rect){0, 1, grid->w, grid->h - 2 - table});
     state->table.model = &state->model;
     state->table.request = &state->request;
-    state->table.cursor = state->window.cursor;
+    read_values(workbench, state);
     compare_table_draw(&state->table, grid, (struct rect){0, grid->h - 1 - table, grid->w, table});
 }
 

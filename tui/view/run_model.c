@@ -104,6 +104,13 @@ enum status run_model_show(struct run_model *model, struct store *store, size_t 
     return status;
 }
 
+enum status run_model_value(const struct run_model *model, struct store *store, const struct series *series,
+                            int64_t step, struct series_value *out, struct err *err)
+{
+    if (step < 0) step = run_model_newest_step(model);
+    return series_value_read(store, model->info.id, series, step, out, err);
+}
+
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, struct err *err)
 {

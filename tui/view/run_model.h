@@ -16,7 +16,7 @@
 enum model_trace { TRACE_LOSS, TRACE_VAL, TRACE_COUNT };
 
 enum {
-    MODEL_SHORT_RUN = 4096, /* runs up to this length keep every step: the cursor reads exact values */
+    MODEL_SHORT_RUN = 4096, /* runs up to this length keep every step */
     MODEL_POINTS = 768,     /* for longer runs: enough for any screen, and mostly read from rollups */
     MODEL_CHARTS_MAX = 48,
 };
@@ -61,6 +61,10 @@ const struct series *run_model_series(const struct run_model *model, size_t char
 
 /* Reads what a chart lacks, before it is drawn: a run may have many that no screen has room for. */
 enum status run_model_show(struct run_model *model, struct store *store, size_t chart, struct err *err);
+
+/* Reads the value of a series at `step`; -1: its newest one. */
+enum status run_model_value(const struct run_model *model, struct store *store, const struct series *series,
+                            int64_t step, struct series_value *out, struct err *err);
 
 /* Gives a chart a moving average of this factor per step; 0: none. */
 enum status run_model_smooth(struct run_model *model, struct store *store, size_t chart, double decay,

@@ -297,19 +297,34 @@ static void draw_value(struct pen *pen, const struct value *value)
     if (more) pen_print(pen, value->more_style, 0, "%s", value->more);
 }
 
+/* The value that the title shows. */
+static struct series_value title_value(const struct chart_trace *trace, const struct series_point *point)
+{
+    if (trace->at) return *trace->at;
+    if (!point) return (struct series_value){false, NAN, NAN};
+    bool lost = point->count && point->non_finite == point->count;
+    return (struct series_value){true, lost ? NAN : point->last,
+                                 trace->smooth ? trace->smooth[point - trace->points] : NAN};
+}
+
 static void draw_trace_value(struct pen *pen, const struct chart *chart, const struct chart_trace *trace)
 {
     const struct series_point *point = title_point(chart, trace);
-    struct value value = {.name = trace->name, .style = trace->style, .more_style = STYLE_BAD, .text = "--"};
+    struct series_value at = title_value(trace, point);
+    struct value value = {.name = trace->name, .style = trace->style, .more_style = STYLE_DIM, .text = "--"};
+    char raw[24];
     if (trace->name) value.symbol = trace->marks ? 0x25C6 : 0x2501;
-    if (point && trace->smooth && chart->cursor < 0)
-        axis_format(chart_shown(chart, trace->smooth[point - trace->points]), value.text, sizeof value.text);
-    else if (point)
-        axis_format(point->non_finite == point->count && point->count ? NAN : chart_shown(chart, point->last),
-                    value.text, sizeof value.text);
-    /* some of the steps merged into one point may lack a number */
-    if (point && chart->cursor >= 0 && point->non_finite && point->count > point->non_finite)
-        snprintf(value.more, sizeof value.more, " %" PRId64 " NaN", point->non_finite);
+    if (at.known) axis_format(chart_shown(chart, at.value), raw, sizeof raw);
+    if (at.known) snprintf(value.text, sizeof value.text, "%s", raw);
+    if (at.known && !isnan(at.average)) {
+        axis_format(chart_shown(chart, at.average), value.text, sizeof value.text);
+        snprintf(value.more, sizeof value.more, " (%s)", raw);
+    }
+    /* others that are merged into its point may lack a number */
+    if (point && chart->cursor >= 0 && point->non_finite && point->count > point->non_finite) {
+        snprintf(value.more, sizeof value.more, " %" PRId64 " \u2717", point->non_finite);
+        value.more_style = STYLE_BAD;
+    }
     draw_value(pen, &value);
 }
 

@@ -1,7 +1,8 @@
 /* Line charts: series over steps, drawn into cells. Every column keeps the minimum and maximum of its values,
  * so a spike of one step shows at any width; a NaN or infinite value is marked, never hidden.
  *
- * Rows from the top: a title with the current values (or those at the cursor), the plot, the steps. The left
+ * Rows from the top: a title with the newest values (or those at the cursor; of a smoothed trace the average,
+ * then the value itself in brackets), the plot, the steps. The left
  * margin for the numbers is constant, so that charts above each other line up. */
 #ifndef ANNEAL_TUI_CHART_H
 #define ANNEAL_TUI_CHART_H
@@ -24,6 +25,8 @@ struct chart_trace {
     int64_t fork_step; /* the points before it are those of other runs, and dimmed; 0: none */
     char marker;       /* a digit that is drawn along the line: distinct without colour; 0: none */
     bool band;         /* of several runs: the range of each point is shaded, the line is the mean */
+    const struct series_value *at; /* for the title, as it was recorded at the cursor or as the newest;
+                                      borrowed; NULL: that of the point there */
 };
 
 /* A small triangle on the axis for an order that took effect, or an exclamation mark at the plot's upper edge

@@ -332,6 +332,33 @@ TEST_CASE(a_window_is_read_as_finely_as_it_needs)
     headless_expect(workbench, 80, 24, 80, row); /* exactly that step's */
 }
 
+/* The newest or the cursor's value in the title is that of the step named beside it, whatever the points. */
+TEST_CASE(the_title_shows_the_value_of_the_step_itself)
+{
+    static const struct fill lasting = {
+        .name = "long", .steps = 20000, .total_steps = 20000, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024], words[64];
+    struct fill_run run;
+    store_fixture_home("exact", home, sizeof home);
+    fill_run(home, &lasting, &run);
+    store_fixture_sql(home, "update steps set loss = 3 + (step % 7)");
+    struct workbench *workbench = headless_open(home, "long");
+    headless_type(workbench, "z");
+    headless_expect(workbench, 80, 24, 80, "━ train"); /* drawn: it has columns */
+    for (int i = 0; i < 20; i++) {
+        workbench_key(workbench, K_LEFT);
+        const char *at = strstr(headless_row_with(workbench, 80, 24, "loss @"), "@");
+        int64_t step = strtoll(at + 1, NULL, 10);
+        snprintf(words, sizeof words, "loss @%lld ━ train %d.000", (long long)step, 3 + (int)(step % 7));
+        headless_expect(workbench, 80, 24, 80, words);
+    }
+    workbench_key(workbench, K_END);
+    store_fixture_sql(home, "update steps set loss = 9e999, nan = nan | 1 where step = 19999");
+    headless_expect(workbench, 80, 24, 80, "━ train inf");
+    workbench_key(workbench, K_LEFT);
+    headless_expect(workbench, 80, 24, 80, "loss @19999 ━ train inf");
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");

@@ -224,6 +224,49 @@ TEST_CASE(a_curve_is_read_at_the_cursor_or_at_its_end)
         assert_true(compare_curve_at(&curve, cases[i].place)->mean == cases[i].mean);
 }
 
+/* In a row of the table the value at the cursor is that of its step, over any axis. */
+TEST_CASE(a_long_run_is_read_at_the_step_of_the_cursor)
+{
+    char home[1024], words[64];
+    store_fixture_home("exact", home, sizeof home);
+    add_run(home, "long", 20000, 12);
+    add_run(home, "other", 20000, 12);
+    store_fixture_sql(home, "update steps set loss = 3 + step % 7, tokens = (step + 1) * 10");
+    struct workbench *workbench = open_comparison(home);
+    for (int axis = 0; axis < 2; axis++) { /* steps, tokens */
+        headless_expect(workbench, 120, 30, 120, "1✓ long");
+        for (int i = 0; i < 10; i++) {
+            workbench_key(workbench, K_LEFT);
+            const char *at = strstr(headless_row_with(workbench, 120, 30, " compare "), "@");
+            int64_t step = strtoll(at + 1, NULL, 10);
+            if (axis == 1) step = step / 10 - 1;
+            snprintf(words, sizeof words, "1✓ long %d.000 ", 3 + (int)(step % 7));
+            headless_expect(workbench, 120, 30, 120, words);
+        }
+        headless_type(workbench, "x");
+    }
+    headless_type(workbench, "xxx"); /* steps again, without a cursor */
+    store_fixture_sql(home, "update steps set loss = 9e999, nan = nan | 1 where step = 19999");
+    headless_expect(workbench, 120, 30, 120, "1✓ long inf ");
+    workbench_key(workbench, K_LEFT);
+    headless_expect(workbench, 120, 30, 120, "1✓ long inf ");
+}
+
+TEST_CASE(a_smoothed_curve_is_read_with_the_value_itself)
+{
+    char home[1024];
+    fill_compared("both", home, sizeof home);
+    store_fixture_sql(home, "update steps set loss = case step when 300 then 13 else 3 end;"
+                            "delete from rollup");
+    struct workbench *workbench = open_comparison(home);
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 30, 120, "1✓ base-s1 4.000 (13.00)");
+    workbench_key(workbench, K_LEFT);
+    headless_expect(workbench, 120, 30, 120, "@300", "1✓ base-s1 4.000 (13.00)");
+    headless_type(workbench, "f"); /* of several runs the averages alone */
+    headless_expect(workbench, 120, 30, 120, "1✓ base ×3 4.000 (4.000 to 4.000, n 3)");
+}
+
 TEST_CASE(only_values_of_each_step_are_smoothed)
 {
     char home[1024];

@@ -220,6 +220,27 @@ CHART_CASE(title_shows_the_newest_value_and_the_cursor_its_own)
     assert_true(count_glyph(&scene->grid, 0x250A) > 3);
 }
 
+CHART_CASE(a_smoothed_title_has_the_average_and_the_value_with_and_without_a_cursor)
+{
+    struct scene *scene = *state;
+    char row[512];
+    struct series_value at = {true, INFINITY, NAN};
+    chart_scene_ramp(scene, 100);
+    for (int i = 0; i < 100; i++) scene->smooth[i] = i / 2.0;
+    scene->chart.trace[0].smooth = scene->smooth;
+    chart_scene_draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "loss 49.50 (99.00)"));
+    scene->chart.cursor = 99;
+    chart_scene_draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "@99 49.50 (99.00)"));
+    scene->chart.trace[0].at = &at; /* what was recorded, though the point has another value */
+    chart_scene_draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "@99 inf ─"));
+    at.known = false;
+    chart_scene_draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "@99 -- ─"));
+}
+
 CHART_CASE(the_best_evaluation_is_starred)
 {
     struct scene *scene = *state;
@@ -374,7 +395,7 @@ CHART_CASE(what_lies_under_the_cursor_tells_how_many_of_its_values_are_no_number
         int64_t non_finite, cursor;
         const char *title;
     } cases[] = {
-        {0, 3, "@3 2.000 ─"}, {3, 3, "@3 2.000 3 NaN ─"}, {10, 3, "@3 NaN ─"}, {3, -1, "loss 2.000 ─"}};
+        {0, 3, "@3 2.000 ─"}, {3, 3, "@3 2.000 3 ✗ ─"}, {10, 3, "@3 NaN ─"}, {3, -1, "loss 2.000 ─"}};
     scene->chart.trace[0].count = 1;
     scene->chart.last_step = 9;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
