@@ -70,6 +70,7 @@ static void gather_values(struct values *values, const struct chart *chart, cons
         values->count++;
     }
     double newest = end > 0 ? chart_shown(chart, trace->points[end - 1].last) : NAN;
+    if (isinf(newest)) newest = NAN;             /* an axis cannot reach it */
     values->least = fmin(values->least, newest); /* ignores NaN */
     values->most = fmax(values->most, newest);
 }
@@ -103,26 +104,36 @@ static void count_outliers(struct drawing *d)
     for (int t = 0; t < d->chart->trace_count; t++) {
         const struct series_point *points = d->chart->trace[t].points;
         size_t i, end = chart_visible(d->chart, &d->chart->trace[t], &i);
-        for (double lo, hi; i < end; i++) {
-            if (!point_range(d->chart, false, &points[i], &lo, &hi)) continue;
-            d->above += hi > d->y.hi;
-            d->below += lo < d->y.lo;
+        for (; i < end; i++) { /* also the infinite perplexity of a finite loss */
+            d->above += chart_shown(d->chart, points[i].max) > d->y.hi;
+            d->below += chart_shown(d->chart, points[i].min) < d->y.lo;
             d->buckets = d->buckets || points[i].count > 1;
         }
     }
 }
 
+/* The values that the axis covers, of a linear one without outliers unless they are asked for. */
+static struct values choose_values(struct drawing *d)
+{
+    const struct chart *chart = d->chart;
+    struct values empty = open_values(d), all = empty, frequent = empty;
+    bool far[CHART_TRACES_MAX] = {false};
+    if (!empty.lows) return empty;
+    if (!chart->log && chart->runs && !chart->zero && !chart->least_span) find_far(chart, &empty, far);
+    for (int t = 0; t < chart->trace_count; t++)
+        if (!far[t]) gather_values(&frequent, chart, &chart->trace[t]);
+    if (!chart->log && frequent.count) narrow(&frequent);
+    if (chart->log || !chart->outliers) return frequent;
+    for (int t = 0; t < chart->trace_count; t++) gather_values(&all, chart, &chart->trace[t]);
+    d->widened = all.hi > frequent.hi || (all.lo < frequent.lo && !chart->zero);
+    return all;
+}
+
 bool chart_init_values(struct drawing *d, int ticks)
 {
     const struct chart *chart = d->chart;
-    bool robust = !chart->log && !chart->outliers, far[CHART_TRACES_MAX] = {false};
-    struct values values = open_values(d);
-    if (values.lows && robust && chart->runs && !chart->zero && !chart->least_span)
-        find_far(chart, &values, far);
-    for (int t = 0; values.lows && t < chart->trace_count; t++)
-        if (!far[t]) gather_values(&values, chart, &chart->trace[t]);
+    struct values values = choose_values(d);
     bool any = values.count > 0;
-    if (any && robust) narrow(&values);
     double lo = values.lo, hi = values.hi;
     if (any && chart->zero && !chart->log) {
         lo = fmin(lo, 0);
@@ -132,9 +143,17 @@ bool chart_init_values(struct drawing *d, int ticks)
         lo -= more;
         hi += more;
     }
-    axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks);
-    if (any && (robust || chart->log)) count_outliers(d); /* on a logarithmic axis what is not above 0 */
+    if (!any) lo = chart->log ? 0.1 : 0, hi = 1; /* all values that there are lie beyond it */
+    axis_init(&d->y, lo, hi, chart->log, ticks);
+    count_outliers(d);
     return any;
+}
+
+const char *chart_lack(const struct drawing *d)
+{
+    const struct chart *chart = d->chart;
+    if (!chart->trace[0].count) return chart->ended ? "not recorded" : "waiting for the first value";
+    return d->y.log && d->below ? "no value above 0 in this range" : "no finite value in this range";
 }
 
 /* ---- curves ---- */
@@ -197,7 +216,7 @@ static void draw_curve(const struct drawing *d, const struct chart_trace *trace,
             column = (struct column){.x = x, .lo = INFINITY, .hi = -INFINITY};
         }
         column.lost = column.lost || p->non_finite > 0;
-        if (!isfinite(lo) || !isfinite(hi)) continue;
+        if (isnan(lo) || isnan(hi)) continue; /* infinite ones leave the plot */
         if (!isfinite(mid)) mid = hi;
         if (!column.any) column.first = mid;
         column.any = true;
@@ -254,8 +273,6 @@ static void draw_traces(const struct drawing *d)
         }
         raster_show(&d->raster);
     }
-    for (int t = count - 1; t >= 0; t--) draw_marks(d, &traces[t]);
-    chart_draw_markers(d);
 }
 
 /* The point whose value the title shows: the newest one that begins at or before the cursor; NULL: none. */
@@ -328,11 +345,13 @@ static void draw_trace_value(struct pen *pen, const struct chart *chart, const s
     draw_value(pen, &value);
 }
 
-static void draw_outliers(struct pen *pen, const struct drawing *d)
+/* Whole, or not at all. */
+static void draw_count(struct pen *pen, const struct drawing *d, int64_t count, const char *where)
 {
-    const char *more = d->buckets ? "+" : ""; /* a bucket may hold several */
-    if (d->above) pen_print(pen, STYLE_WARN, 0, " %" PRId64 "%s above \u2191", d->above, more);
-    if (d->below) pen_print(pen, STYLE_WARN, 0, " %" PRId64 "%s below \u2193", d->below, more);
+    char text[48];
+    /* a bucket may hold several */
+    snprintf(text, sizeof text, " %" PRId64 "%s %s", count, d->buckets ? "+" : "", where);
+    if (count && glyph_text_width(text) <= pen->end - pen->x) pen_print(pen, STYLE_WARN, 0, "%s", text);
 }
 
 /* The number on the axis at a step. */
@@ -356,6 +375,7 @@ static void draw_title(const struct drawing *d)
     pen_print(&pen, style, ATTR_BOLD, "%s", chart->title);
     if (chart->unit && area.w >= 50) pen_print(&pen, STYLE_DIM, 0, " %s", chart->unit);
     if (d->y.log) pen_print(&pen, STYLE_DIM, 0, " log");
+    if (d->widened) pen_print(&pen, STYLE_DIM, 0, " all values");
     if (chart->decay > 0) pen_print(&pen, STYLE_DIM, 0, " ema %g", chart->decay);
     if (chart->cursor >= 0 && !chart->bare)
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, " @%s", format_place(chart, chart->cursor, place));
@@ -366,7 +386,8 @@ static void draw_title(const struct drawing *d)
     axis_format(chart_shown(chart, chart->best), best.text, sizeof best.text);
     snprintf(best.more, sizeof best.more, " @%s", format_place(chart, chart->best_step, place));
     if (chart->best_step >= 0) draw_value(&pen, &best);
-    draw_outliers(&pen, d);
+    draw_count(&pen, d, d->above, "above \u2191");
+    draw_count(&pen, d, d->below, "below \u2193");
     grid_put(grid, pen.x, pen.y, ' ', STYLE_TEXT, 0);
 }
 
@@ -438,16 +459,16 @@ static void draw_plot(struct drawing *d, bool any)
 {
     chart_init_steps(d, d->plot.w / 10);
     if (!any) {
-        const char *text = d->chart->trace[0].count ? "no finite value in this range"
-                           : d->chart->ended        ? "not recorded"
-                                                    : "waiting for the first value";
-        grid_text(d->grid, d->plot.x + 1, d->plot.y + d->plot.h / 2, d->plot.w - 1, STYLE_DIM, 0, text);
+        grid_text(d->grid, d->plot.x + 1, d->plot.y + d->plot.h / 2, d->plot.w - 1, STYLE_DIM, 0,
+                  chart_lack(d));
         d->y.count = 0;
     }
     draw_axes(d);
     mark_steps(d, false);
-    chart_draw_bands(d);
-    draw_traces(d);
+    if (any) chart_draw_bands(d);
+    if (any) draw_traces(d);
+    for (int t = d->chart->trace_count - 1; t >= 0; t--) draw_marks(d, &d->chart->trace[t]);
+    chart_draw_markers(d);
     double best = chart_shown(d->chart, d->chart->best);
     if (is_visible(d, d->chart->best_step) && isfinite(best))
         grid_put(d->grid, chart_cell_x(d, (double)d->chart->best_step), chart_cell_y(d, best), 0x2605,

@@ -14,6 +14,7 @@ struct drawing {
     struct axis x, y;
     int64_t above, below; /* points that lie beyond the ends of y */
     bool buckets;         /* some points stand for several values */
+    bool widened;         /* y covers outliers that would otherwise lie beyond it */
     struct raster raster; /* of the plot */
 };
 
@@ -25,6 +26,8 @@ size_t chart_visible(const struct chart *chart, const struct chart_trace *trace,
 /* Sets the values' axis, with at most `ticks` labels, and counts what lies beyond it; false when no value is
  * visible. Only the scratch memory of the grid is used. */
 bool chart_init_values(struct drawing *d, int ticks);
+/* Says why no value is visible. */
+const char *chart_lack(const struct drawing *d);
 /* Sets the steps' axis. */
 void chart_init_steps(struct drawing *d, int ticks);
 

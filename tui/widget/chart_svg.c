@@ -185,7 +185,7 @@ static void write_line(const struct picture *p, const struct chart_trace *trace,
         }
         inherited = before;
         if (!isfinite(value)) {
-            drawn = drawn && !point->non_finite;
+            drawn = drawn && !point->non_finite && !isinf(value);
             continue;
         }
         if (!open)
@@ -294,8 +294,8 @@ static void write_picture(struct picture *p, const char *heading)
     if (any)
         write_traces(p);
     else
-        fprintf(p->out, "<text class=\"s%d\" x=\"%d\" y=\"%d\">no value in this range</text>\n", STYLE_DIM,
-                LEFT + 20, HEIGHT / 2);
+        fprintf(p->out, "<text class=\"s%d\" x=\"%d\" y=\"%d\">%s</text>\n", STYLE_DIM, LEFT + 20, HEIGHT / 2,
+                chart_lack(&p->d));
     write_events(p);
     fputs("</svg>\n", p->out);
 }

@@ -253,6 +253,26 @@ TEST_CASE(a_missing_number_breaks_the_line_and_is_marked)
     free(text);
 }
 
+static double with_jump(size_t i)
+{
+    return i == 500 ? 1000 : falling(i);
+}
+
+TEST_CASE(an_infinite_perplexity_breaks_the_line_and_is_counted)
+{
+    struct chart chart = chart_of(1000, falling);
+    chart.exponential = true;
+    char *text = picture_of(&chart, "x");
+    int moves = count_moves(text);
+    free(text);
+    chart = chart_of(1000, with_jump);
+    chart.exponential = true;
+    text = picture_of(&chart, "x");
+    assert_int_equal(count_moves(text), moves + 1);
+    assert_non_null(strstr(text, ", 1 values beyond the scale"));
+    free(text);
+}
+
 /* A line for the steps before the fork, which are another run's, and one for those after it. */
 TEST_CASE(what_a_run_has_inherited_is_a_faint_line)
 {

@@ -418,6 +418,45 @@ CHART_CASE(a_perplexity_beyond_all_numbers_does_not_stretch_the_axis)
     assert_non_null(strstr(grid_row(&scene->grid, 1, row, sizeof row), "20┤"));
 }
 
+CHART_CASE(an_infinite_perplexity_leaves_the_plot_and_is_counted)
+{
+    struct scene *scene = *state;
+    char row[512];
+    scene->chart.exponential = true;
+    scene->chart.trace[0].count = 60;
+    scene->chart.last_step = 59;
+    for (int i = 0; i < 60; i++) scene->points[i] = series_point_of(i, i >= 30 && i < 35 ? 1000 : 2);
+    chart_scene_draw(scene, 67, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "5 above ↑"));
+    assert_int_equal(count_glyph(&scene->grid, 0x2191), 1 + 5);
+    for (int y = 3; y < 11; y++) assert_int_equal(scene->grid.cells[y * 67 + CHART_MARGIN + 32].glyph, ' ');
+    for (int i = 0; i < 60; i++) scene->points[i] = series_point_of(i, 1e30);
+    chart_scene_draw(scene, 67, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "60 above ↑"));
+    assert_int_equal(count_glyph(&scene->grid, 0x2191), 1 + 60);
+}
+
+CHART_CASE(where_no_value_has_a_logarithm_the_chart_says_so)
+{
+    struct scene *scene = *state;
+    char row[512];
+    scene->chart.log = true;
+    scene->chart.trace[0].count = 60;
+    scene->chart.last_step = 59;
+    for (int i = 0; i < 60; i++) scene->points[i] = series_point_of(i, i % 2 ? 0 : -i);
+    chart_scene_draw(scene, 67, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "loss log 0 60 below ↓"));
+    chart_scene_draw(scene, 21, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "loss log 0 ──")); /* not cut */
+    chart_scene_draw(scene, 67, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 6, row, sizeof row), "no value above 0 in this range"));
+    for (int y = 1; y < 11; y++)
+        for (int x = CHART_MARGIN; x < 67; x++) assert_true(scene->grid.cells[y * 67 + x].glyph < 0x2800);
+    for (int i = 0; i < 60; i++) scene->points[i] = series_point_of(i, NAN);
+    chart_scene_draw(scene, 67, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 6, row, sizeof row), "no finite value in this range"));
+}
+
 /* A bucket that begins before the steps shown, and one that ends behind them: their middles lie outside. */
 CHART_CASE(marks_and_markers_stay_in_the_plot)
 {

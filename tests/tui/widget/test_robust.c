@@ -118,6 +118,9 @@ TEST_CASE(spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest)
     draw_noise(&scene, spikes, 4);
     assert_false(row_has(&scene, 0, "↑"));
     assert_false(row_has(&scene, 1, "↑"));
+    assert_true(row_has(&scene, 0, "loss all values"));
+    draw_noise(&scene, spikes, 0); /* nothing to tell apart */
+    assert_false(row_has(&scene, 0, "all values"));
     grid_release(&scene.grid);
 }
 
@@ -198,6 +201,7 @@ TEST_CASE(a_diverged_run_leaves_the_chart_and_the_others_stay_large)
     scene.chart.outliers = true;
     draw_runs(&scene, diverged, 3);
     assert_true(has_tick(&scene, "2.0M┤"));
+    assert_true(row_has(&scene, 0, "all values"));
     scene.chart.outliers = scene.chart.runs = false; /* of one run the newest values stay inside */
     draw_runs(&scene, diverged, 2);
     assert_true(has_tick(&scene, "2.0M┤"));
