@@ -44,13 +44,42 @@ static double average(struct series *series, const struct series_point *point, d
     return series->ema / series->ema_weight;
 }
 
+static int64_t fineness(const struct series *series)
+{
+    return slots_hold(series->metric) ? SERIES_FINE_SLOTS : SERIES_FINE;
+}
+
+/* The steps of the point that has this one. */
+static int64_t level_at(const struct series *series, int64_t step)
+{
+    int64_t level = series->level;
+    while (series->fine_start && level > 1 && level > step / fineness(series)) level /= 2;
+    return level;
+}
+
+/* The first step of the point that has this one. */
+static int64_t start_at(const struct series *series, int64_t step)
+{
+    int64_t level = level_at(series, step);
+    return step / level * level;
+}
+
+/* How many points there are more than with equal ones, at most. */
+static size_t finer_points(const struct series *series)
+{
+    size_t count = 0;
+    for (int level = series->level; series->fine_start && level > 1; level /= 2)
+        count += (size_t)fineness(series);
+    return count;
+}
+
 /* Appends `point` or merges it into the last one; false when memory is short. A point before the range only
  * counts in the average. */
 static bool fold(struct series *series, const struct series_point *point, double smooth)
 {
     struct series_point *last = series->count ? &series->points[series->count - 1] : NULL;
     if (point->last_step < series->first_step) return true;
-    if (last && last->first_step / series->level == point->first_step / series->level) {
+    if (last && start_at(series, last->first_step) == start_at(series, point->first_step)) {
         if (series->smooth && !isnan(smooth)) series->smooth[series->count - 1] = smooth;
         /* a segment has repeated an evaluation that was already read */
         if (series->level == 1)
@@ -68,10 +97,10 @@ static bool fold(struct series *series, const struct series_point *point, double
     return true;
 }
 
-/* Doubles the level until there are at most `most` points. */
+/* Doubles the level until there are at most `most` points, without those that fine_start adds. */
 static void coarsen(struct series *series, size_t most)
 {
-    while (series->count > most && series->level < (1 << 30)) {
+    while (series->count > most + finer_points(series) && series->level < (1 << 30)) {
         size_t count = series->count;
         series->level *= 2;
         series->count = 0;
@@ -239,7 +268,8 @@ static enum status read_slots(struct reader *reader, int64_t first, int64_t last
     if (first < reader->begin) first = reader->begin;
     if (last - first > 4 * (int64_t)SERIES_SLOTS * series->level) return STATUS_OK; /* no run is so long */
     for (int64_t at = first; !status && at <= last;) {
-        struct series_point point = {.first_step = at, .last_step = at | (series->level - 1)};
+        struct series_point point = {.first_step = at,
+                                     .last_step = start_at(series, at) + level_at(series, at) - 1};
         if (point.last_step > last) point.last_step = last;
         status = slots_read(&slots, &point, reader->err);
         if (!status && point.count) status = take(reader, NULL, &point, NAN);
@@ -295,6 +325,22 @@ static int stored_level(const struct series *series)
     int level = ROLLUP_LEVELS - 1;
     while (level >= 0 && rollup_level[level] > series->level) level--;
     return level;
+}
+
+/* Reads steps first..last, each from the coarsest stored level that is not coarser than the points there. */
+static enum status read_levels(struct reader *reader, int64_t first, int64_t last, int parents)
+{
+    const struct series *series = reader->series;
+    int level = stored_level(series), k = series->fine_start && !are_few(series->metric) ? -1 : level;
+    enum status status = STATUS_OK;
+    for (; !status && k <= level; k++) {
+        int64_t end = k < level ? rollup_level[k + 1] * SERIES_FINE - 1 : last;
+        if (end > last) end = last;
+        if (first > end && k < level) continue;
+        status = read_steps(reader, k, first, end, parents);
+        first = end + 1;
+    }
+    return status;
 }
 
 /* The last step that the series may have. */
@@ -392,6 +438,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
                               .smooth_capacity = series->smooth_capacity,
                               .decay = series->decay,
                               .inherits = series->inherits,
+                              .fine_start = series->fine_start,
                               .metric = metric,
                               .name = series->name,
                               .device = series->device,
@@ -416,8 +463,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
         choose_level(&reader);
         status = read_lead(&reader);
     }
-    if (!status)
-        status = read_steps(&reader, stored_level(series), series->first_step, end_of(series), ANCESTORS_MAX);
+    if (!status) status = read_levels(&reader, series->first_step, end_of(series), ANCESTORS_MAX);
     series->segment = reader.segment;
     store_read_end(store);
     if (status)
@@ -430,7 +476,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
 /* Drops the whole points from step `bound` on, and reads from there again. */
 static void drop_replaced(struct series *series, int64_t bound)
 {
-    bound = bound / series->level * series->level;
+    bound = start_at(series, bound);
     if (bound < series->first_step) bound = series->first_step;
     while (series->count && series->points[series->count - 1].last_step >= bound) series->count--;
     if (bound <= series->cursor) series->cursor = bound - 1;
@@ -456,8 +502,7 @@ enum status series_update(struct store *store, const char *run_id, struct series
     if (!status && slots_hold(series->metric) && series->count) /* more may have been recorded in its time */
         series->cursor = series->points[--series->count].first_step - 1;
     int parents = series->cursor < series->fork_step ? ANCESTORS_MAX : 0;
-    if (!status)
-        status = read_steps(&reader, stored_level(series), series->cursor + 1, end_of(series), parents);
+    if (!status) status = read_levels(&reader, series->cursor + 1, end_of(series), parents);
     store_read_end(store);
     if (status) {
         series->cursor = before;
@@ -465,7 +510,7 @@ enum status series_update(struct store *store, const char *run_id, struct series
         series->ema_weight = weight;
         return status;
     }
-    if (series->count > 2 * series->max_points) coarsen(series, series->max_points);
+    if (series->count > 2 * series->max_points + finer_points(series)) coarsen(series, series->max_points);
     return STATUS_OK;
 }
 

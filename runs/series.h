@@ -21,8 +21,10 @@ struct series {
     int device;        /* of METRIC_DEVICE: gpu_samples.gpu; set before series_read */
     double decay;      /* of an exponential moving average per step, set before series_read; 0: none */
     bool inherits;     /* a fork begins with the steps of the run that it continues; set before series_read */
+    bool fine_start;   /* points are finer towards step 0, for logarithmic steps; set before series_read */
     int64_t fork_step; /* with `inherits`: steps before it are those of other runs; 0: none are */
-    int level; /* steps per point, a power of two; point k·level covers steps [k·level, (k+1)·level) */
+    int level; /* steps per point, a power of two; point k·level covers steps [k·level, (k+1)·level); with
+                  `fine_start` at most that */
     int64_t first_step, last_step; /* requested range; last_step -1: to the end */
     size_t max_points;             /* requested */
     int64_t cursor;                /* private: the newest step read so far; first_step - 1 for none */
@@ -41,6 +43,10 @@ struct series {
  * With `inherits`, the series of a fork begins with the steps that its parent had done before the fork, as
  * the parent shows them now, and those of the parent's own parents.
  *
+ * With `fine_start`, a point has at most a SERIES_FINE-th of the steps before it (of those recorded by time
+ * or by rank a SERIES_FINE_SLOTS-th), so that on a logarithmic axis it takes no more room than there; the
+ * points that this adds, so many for each doubling of the level, do not count in max_points.
+ *
  * Values recorded by time or by rank (METRIC_DEVICE, METRIC_RANKS) are those recorded during the steps of a
  * point, and there are at most SERIES_SLOTS points; of more than SERIES_SLOT_ROWS rows the newest count.
  *
@@ -49,7 +55,13 @@ struct series {
  * the line breaks. The division corrects the start, as Adam does for its moments. The steps before first_step
  * count as far as they matter. It is exact where the store has the sums of `decay` (rollup.h) or the range is
  * at most SERIES_EXACT_STEPS long; else, in a store of an older version, a bucket counts as equal values. */
-enum { SERIES_EXACT_STEPS = 1 << 20, SERIES_SLOTS = 256, SERIES_SLOT_ROWS = 32 };
+enum {
+    SERIES_EXACT_STEPS = 1 << 20,
+    SERIES_SLOTS = 256,
+    SERIES_SLOT_ROWS = 32,
+    SERIES_FINE = 64, /* powers of two */
+    SERIES_FINE_SLOTS = 16
+};
 enum status series_read(struct store *store, const char *run_id, enum metric metric, int64_t first_step,
                         int64_t last_step, size_t max_points, struct series *series, struct err *err);
 

@@ -308,7 +308,7 @@ static void find_first_step(struct compare_run *run)
 /* Whether two requests show the same points of a run, perhaps at other places. */
 static bool same_points(const struct compare_request *a, const struct compare_request *b)
 {
-    return is_whole(a) && is_whole(b) && a->decay == b->decay &&
+    return is_whole(a) && is_whole(b) && a->decay == b->decay && a->log_steps == b->log_steps &&
            strcmp(a->quantity.name, b->quantity.name) == 0;
 }
 
@@ -332,6 +332,7 @@ static enum status read_run(struct store *store, struct compare_run *run,
     range_of(run, request, &first, &last);
     if (!status && !kept) {
         run->series.inherits = true;
+        run->series.fine_start = request->log_steps;
         run->series.name = request->quantity.column;
         run->series.device = request->quantity.device;
         run->series.decay = request->decay;

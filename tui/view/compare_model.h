@@ -37,6 +37,7 @@ struct compare_request {
                             or of more than have room the first listed */
     int64_t first, last;   /* the range of the axis that is looked at; last < first: all of it */
     bool newest;           /* the range follows the newest step */
+    bool log_steps;        /* the axis is logarithmic */
 };
 
 struct compare_run {

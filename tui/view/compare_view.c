@@ -83,6 +83,7 @@ static void show(struct workbench *workbench, struct compare_state *state)
     request->last = -1;
     if (window->span > 0) chart_window_range(window, &request->first, &request->last);
     request->newest = window->end < 0;
+    request->log_steps = window->log_steps;
     workbench_did(workbench, compare_model_show(&state->model, workbench->store, request, &workbench->err));
     count_places(state);
 }
@@ -94,6 +95,7 @@ static enum status read_all(struct workbench *workbench, struct compare_state *s
     state->request.folds = state->folded ? state->folds : NULL;
     state->request.first = 0; /* all of it, so that the model knows where the runs begin and end */
     state->request.last = -1;
+    state->request.log_steps = state->window.log_steps;
     enum status status = compare_model_open(&next, workbench->store, &state->ids, &state->request, err);
     compare_model_release(status ? &next : &state->model);
     if (!status) state->model = next;
@@ -329,7 +331,8 @@ static bool compare_key(struct workbench *workbench, void *opaque, enum action a
     struct chart_window *window = &state->window, before = *window;
     if (keys_move(action, &state->table.selected, state->model.curve_count, state->table.page)) return true;
     if (chart_window_key(workbench, window, action)) {
-        if (window->span != before.span || window->end != before.end) show(workbench, state);
+        if (window->span != before.span || window->end != before.end || window->log_steps != before.log_steps)
+            show(workbench, state);
         return true;
     }
     switch (action) {

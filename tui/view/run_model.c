@@ -85,6 +85,7 @@ static enum status read_series(struct run_model *model, struct store *store, str
             end = last < 0 || last > model->info.steps ? model->info.steps : last;
     size_t points = end - first <= MODEL_SHORT_RUN ? MODEL_SHORT_RUN : MODEL_POINTS;
     series->inherits = true;
+    series->fine_start = model->log_steps;
     return series_read(store, model->info.id, metric, first, last, points, series, err);
 }
 

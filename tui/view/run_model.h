@@ -32,6 +32,7 @@ struct run_model {
     size_t chart_count;
     bool recorded[METRIC_COUNT];   /* whether the run has values of a metric */
     int64_t first_step, last_step; /* the range asked for; last -1: up to the newest step */
+    bool log_steps;                /* they are finer towards the first one; set before run_model_set_range */
     int64_t oldest_step;           /* the first recorded one, of training or an evaluation; 0: none yet */
 
     struct arena arena; /* holds the rows below; replaced with them */

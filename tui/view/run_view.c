@@ -82,24 +82,7 @@ static void count_steps(struct run_state *state)
     state->window.live = label_is_live(state->model.info.status);
 }
 
-static enum status run_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
-{
-    struct run_state *state = opaque;
-    if (run_model_open(&state->model, workbench->store, argument, err)) return err->status;
-    chart_window_init(&state->window, &workbench->settings);
-    count_steps(state);
-    choose_charts(workbench, state);
-    recall_zoom(workbench, state);
-    memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
-    return STATUS_OK;
-}
-
-static void run_close(void *opaque)
-{
-    run_model_release(&((struct run_state *)opaque)->model);
-}
-
-/* Reads the series again if the range on the screen needs another resolution. */
+/* Reads the series again if the range on the screen, or its axis, needs another resolution. */
 static void refine(struct workbench *workbench, struct run_state *state, bool anew)
 {
     struct run_model *model = &state->model;
@@ -112,9 +95,28 @@ static void refine(struct workbench *workbench, struct run_state *state, bool an
     }
     bool covered = model->first_step <= first && (model->last_step < 0 || model->last_step >= last);
     bool wide = (last - model->first_step) / 8 > last - first && model->series[TRACE_LOSS].level > 1;
-    if (!anew && covered && !wide) return;
+    if (!anew && covered && !wide && model->log_steps == state->window.log_steps) return;
+    model->log_steps = state->window.log_steps;
     workbench_did(workbench,
                   run_model_set_range(model, workbench->store, want_first, want_last, &workbench->err));
+}
+
+static enum status run_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
+{
+    struct run_state *state = opaque;
+    if (run_model_open(&state->model, workbench->store, argument, err)) return err->status;
+    chart_window_init(&state->window, &workbench->settings);
+    count_steps(state);
+    choose_charts(workbench, state);
+    recall_zoom(workbench, state);
+    refine(workbench, state, false);
+    memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
+    return STATUS_OK;
+}
+
+static void run_close(void *opaque)
+{
+    run_model_release(&((struct run_state *)opaque)->model);
 }
 
 static void report_order(struct workbench *workbench, struct run_state *state)

@@ -359,6 +359,36 @@ TEST_CASE(the_title_shows_the_value_of_the_step_itself)
     headless_expect(workbench, 80, 24, 80, "loss @19999 ━ train inf");
 }
 
+/* The first column that the curve has dots in. */
+static int first_column(struct workbench *workbench)
+{
+    struct grid grid = headless_draw(workbench, 80, 24);
+    int first = grid.w;
+    for (int y = 5; y < 22; y++)
+        for (int x = 79; x >= CHART_MARGIN; x--)
+            if (grid.cells[y * 80 + x].style == STYLE_TRAIN && x < first) first = x;
+    grid_release(&grid);
+    return first;
+}
+
+TEST_CASE(logarithmic_steps_of_a_long_run_begin_with_its_first_ones)
+{
+    char home[1024];
+    struct fill_run run;
+    static const struct fill lasting = {
+        .name = "long", .steps = 60000, .total_steps = 60000, .spike_step = -1, .status = RUN_FINISHED};
+    store_fixture_home("logarithmic", home, sizeof home);
+    fill_run(home, &lasting, &run);
+    struct workbench *workbench = headless_open(home, "long");
+    headless_type(workbench, "zX");
+    headless_expect(workbench, 80, 24, 80, "━ train");
+    assert_int_equal(first_column(workbench), CHART_MARGIN);
+    headless_close(workbench);
+    workbench = headless_open(home, "long"); /* as it is remembered */
+    headless_type(workbench, "z");
+    assert_int_equal(first_column(workbench), CHART_MARGIN);
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");

@@ -252,6 +252,23 @@ TEST_CASE(a_long_run_is_read_at_the_step_of_the_cursor)
     headless_expect(workbench, 120, 30, 120, "1✓ long inf ");
 }
 
+TEST_CASE(on_logarithmic_steps_a_long_curve_begins_with_its_first_ones)
+{
+    char home[1024];
+    store_fixture_home("logarithmic", home, sizeof home);
+    add_run(home, "long", 20000, 12);
+    add_run(home, "other", 100, 12);
+    struct workbench *workbench = open_comparison(home);
+    headless_type(workbench, "X");
+    struct grid grid = headless_draw(workbench, 80, 24);
+    int first = grid.w;
+    for (int y = 2; y < 20; y++) /* of the first curve */
+        for (int x = grid.w - 1; x >= CHART_MARGIN; x--)
+            if (grid.cells[y * grid.w + x].style == STYLE_CURVE && x < first) first = x;
+    assert_int_equal(first, CHART_MARGIN);
+    grid_release(&grid);
+}
+
 TEST_CASE(a_smoothed_curve_is_read_with_the_value_itself)
 {
     char home[1024];
