@@ -543,7 +543,7 @@ double comparison_delta(const struct comparison *c, const struct comparison_row 
 
 static void format_value(double value, enum outcome_unit unit, char *buf, size_t size)
 {
-    if (unit == IN_NATS)
+    if (unit == IN_NATS || unit == IN_SCORE)
         text_format_loss(value, buf, size);
     else if (unit == IN_TOKENS_PER_SEC || unit == IN_TOKENS)
         text_format_count(value, buf, size);
@@ -554,7 +554,7 @@ static void format_value(double value, enum outcome_unit unit, char *buf, size_t
     else if (unit == IN_SECONDS)
         clock_format_duration(value, buf, size);
     else
-        snprintf(buf, size, "%.*f", unit == IN_SCORE ? 4 : 0, value);
+        snprintf(buf, size, "%.0f", value);
 }
 
 static void format_outcome(const struct comparison *c, const struct comparison_row *row, size_t run,
@@ -566,8 +566,10 @@ static void format_outcome(const struct comparison *c, const struct comparison_r
     bool recorded = strcmp(row->name, "best val loss") == 0 ? info->best_step >= 0 : info->loss_recorded;
     bool is_nan = isnan(number) && row->unit == IN_NATS && !row->measure && recorded;
     if (!isnan(number) || is_nan) format_value(number, row->unit, value, sizeof value);
-    if (isfinite(change) && change != 0 && row->unit <= IN_SCORE)
-        snprintf(delta, sizeof delta, " (%+.*f)", row->unit == IN_STEPS ? 0 : 4, change);
+    if (isfinite(change) && change != 0 && row->unit == IN_STEPS)
+        snprintf(delta, sizeof delta, " (%+.0f)", change);
+    else if (isfinite(change) && change != 0 && row->unit <= IN_SCORE)
+        snprintf(delta, sizeof delta, " (%s%s)", change > 0 ? "+" : "", TEXT_LOSS(change));
     else if (isfinite(change) && first > 0 && fabs(change / first) >= 5e-4) /* 0.1 % */
         snprintf(delta, sizeof delta, " (%+.1f%%)", 100 * change / first);
     snprintf(buf, size, "%s%s%s", value, comparison_is_best(c, row, run) ? " *" : "", delta);
