@@ -151,6 +151,30 @@ void axis_init_steps(struct axis *axis, double lo, double hi, bool log, int max_
     init(axis, log ? fmax(lo, 1) : lo, log ? fmax(hi, 1) : hi, log, max_ticks, 1);
 }
 
+/* "+0.5", "+15e-7": a whole number of decades, so that it is exact. */
+static void format_distance(double distance, double step, int width, char *buf, size_t size)
+{
+    double exponent = floor(log10(step) + 1e-9), count = round(distance / pow(10, exponent));
+    snprintf(buf, size, "+%.9g", count * pow(10, exponent));
+    if ((int)strlen(buf) <= width && !strchr(buf, 'e')) return;
+    for (; fmod(count, 10) == 0; count /= 10) exponent++;
+    snprintf(buf, size, "+%.0fe%.0f", count, exponent);
+    if ((int)strlen(buf) > width) *buf = '\0';
+}
+
+void axis_shorten(struct axis *axis, int width)
+{
+    bool fits = true;
+    for (int i = 0; i < axis->count; i++)
+        fits = fits && (int)strlen(axis->label[i]) <= width &&
+               (i == 0 || strcmp(axis->label[i], axis->label[i - 1]) != 0);
+    if (fits) return;
+    axis_format_within(axis->tick[0], width, axis->label[0], AXIS_LABEL_MAX);
+    for (int i = 1; i < axis->count; i++)
+        format_distance(axis->tick[i] - axis->tick[0], axis->tick[1] - axis->tick[0], width, axis->label[i],
+                        AXIS_LABEL_MAX);
+}
+
 double axis_position(const struct axis *axis, double value)
 {
     if (isnan(value)) return NAN;

@@ -23,6 +23,11 @@ void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks)
 /* axis_init for whole numbers (steps); a log axis begins at 1 or later. */
 void axis_init_steps(struct axis *axis, double lo, double hi, bool log, int max_ticks);
 
+/* Where the labels read alike, or one has no room in `width` columns, makes the first one the short form of
+ * its value and the others their distances from it: "1.000", "+2e-7", "+4e-7". One that has no room even then
+ * is empty. */
+void axis_shorten(struct axis *axis, int width);
+
 /* The place of `value`: 0 at lo, 1 at hi, outside beyond; NaN for NaN, and for values <= 0 on a log axis. */
 double axis_position(const struct axis *axis, double value);
 /* The value at a place: the inverse of axis_position. */

@@ -483,6 +483,7 @@ void chart_draw(struct grid *grid, struct rect area, const struct chart *chart)
     struct drawing d = {.grid = grid, .chart = chart, .area = area, .plot = chart_plot(area)};
     int ticks = d.plot.h / 2 + 1; /* at most a label in every other row */
     bool any = chart_init_values(&d, ticks > 8 ? 8 : ticks);
+    axis_shorten(&d.y, CHART_MARGIN - 1);
     draw_title(&d);
     if (area.w >= CHART_MIN_W && area.h >= CHART_MIN_H && raster_init(&d.raster, grid, d.plot))
         draw_plot(&d, any);

@@ -277,6 +277,7 @@ static void write_heading(const struct picture *p, const char *heading)
 static void write_picture(struct picture *p, const char *heading)
 {
     bool any = chart_init_values(&p->d, 8);
+    axis_shorten(&p->d.y, (LEFT - 8) / TEXT_WIDTH);
     chart_init_steps(&p->d, 10);
     p->top = TOP + write_legend(p->d.chart, NULL) * LEGEND_ROW;
     fprintf(p->out,

@@ -333,6 +333,24 @@ CHART_CASE(smoothing_keeps_the_raw_spike_in_sight)
     assert_true(dim >= 1);
 }
 
+CHART_CASE(values_that_differ_in_their_ninth_digit_have_labels_that_differ)
+{
+    struct scene *scene = *state;
+    char row[512];
+    bool first = false, other = false;
+    for (int i = 0; i < 600; i++) scene->points[i] = series_point_of(i, 1 + 1e-9 * i);
+    scene->chart.trace[0].count = 600;
+    scene->chart.last_step = 599;
+    chart_scene_draw(scene, 60, 16);
+    for (int y = 1; y < 15; y++) {
+        grid_row(&scene->grid, y, row, sizeof row);
+        first = first || strstr(row, " 1.000┤");
+        other = other || strstr(row, " +4e-7┤");
+        assert_null(strstr(row, "…"));
+    }
+    assert_true(first && other);
+}
+
 CHART_CASE(no_size_and_no_data_makes_it_write_outside)
 {
     struct scene *scene = *state;

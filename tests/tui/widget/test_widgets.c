@@ -240,6 +240,28 @@ TEST_CASE(tick_labels_are_short)
     }
 }
 
+TEST_CASE(labels_without_room_are_distances_from_the_first)
+{
+    static const struct {
+        double lo, hi;
+        int width;
+        const char *labels;
+    } cases[] = {{1, 2, 6, "1.0 1.2 1.4 1.6 1.8 2.0"}, /* they have room */
+                 {1, 1 + 6e-7, 6, "1.000 +1e-7 +2e-7 +3e-7 +4e-7 +5e-7 +6e-7"},
+                 {1, 1.000003, 6, "1.000 +5e-7 +1e-6 +15e-7 +2e-6 +25e-7 +3e-6"},
+                 {2, 2 + 3e-10, 6, "2.000 +5e-11 +1e-10  +2e-10  +3e-10"},
+                 {-20000.5, -20000, 6, "-20.0k +0.1 +0.2 +0.3 +0.4 +0.5"},
+                 {123456, 123458, 6, "123k +0.5 +1 +1.5 +2"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct axis axis;
+        char got[256] = "";
+        axis_init(&axis, cases[c].lo, cases[c].hi, false, 7);
+        axis_shorten(&axis, cases[c].width);
+        for (int i = 0; i < axis.count; i++) sprintf(got + strlen(got), "%s%s", i ? " " : "", axis.label[i]);
+        assert_string_equal(got, cases[c].labels);
+    }
+}
+
 TEST_CASE(every_place_on_an_axis_has_a_value)
 {
     static const double ranges[][2] = {{0, 1}, {0, 1e6}, {7, 7}, {1000, 200000}, {1e6, 1e18}};
