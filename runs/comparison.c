@@ -547,29 +547,26 @@ static void format_value(double value, enum outcome_unit unit, char *buf, size_t
         text_format_loss(value, buf, size);
     else if (unit == IN_TOKENS_PER_SEC || unit == IN_TOKENS)
         text_format_count(value, buf, size);
-    else if (unit == IN_FLOPS)
-        snprintf(buf, size, "%.3g", value);
     else if (unit == IN_BYTES)
         text_format_bytes((uint64_t)value, buf, size);
     else if (unit == IN_SECONDS)
         clock_format_duration(value, buf, size);
     else
-        snprintf(buf, size, "%.0f", value);
+        snprintf(buf, size, unit == IN_FLOPS ? "%.3g" : "%.0f", value);
 }
 
 static void format_outcome(const struct comparison *c, const struct comparison_row *row, size_t run,
                            char *buf, size_t size)
 {
-    char value[32] = "-", delta[32] = "";
+    char value[32] = "-", by[32] = "", delta[48] = "";
     double number = row->values[run], first = row->values[0], change = comparison_delta(c, row, run);
     const struct run_info *info = c->runs[run].info;
     bool recorded = strcmp(row->name, "best val loss") == 0 ? info->best_step >= 0 : info->loss_recorded;
     bool is_nan = isnan(number) && row->unit == IN_NATS && !row->measure && recorded;
     if (!isnan(number) || is_nan) format_value(number, row->unit, value, sizeof value);
-    if (isfinite(change) && change != 0 && row->unit == IN_STEPS)
-        snprintf(delta, sizeof delta, " (%+.0f)", change);
-    else if (isfinite(change) && change != 0 && row->unit <= IN_SCORE)
-        snprintf(delta, sizeof delta, " (%s%s)", change > 0 ? "+" : "", TEXT_LOSS(change));
+    if (isfinite(change) && row->unit <= IN_SCORE) format_value(change, row->unit, by, sizeof by);
+    if (*by && change != 0)
+        snprintf(delta, sizeof delta, " (%s%s)", change > 0 ? "+" : "", by);
     else if (isfinite(change) && first > 0 && fabs(change / first) >= 5e-4) /* 0.1 % */
         snprintf(delta, sizeof delta, " (%+.1f%%)", 100 * change / first);
     snprintf(buf, size, "%s%s%s", value, comparison_is_best(c, row, run) ? " *" : "", delta);

