@@ -24,6 +24,8 @@ struct compare_state {
     char folds[INPUT_MAX];
     struct chart_window window;
     struct compare_table table;
+    bool values_read; /* those of the table, at this place: */
+    int64_t values_at;
 };
 
 /* ---- settings ---- */
@@ -86,6 +88,7 @@ static void show(struct workbench *workbench, struct compare_state *state)
     request->log_steps = window->log_steps;
     workbench_did(workbench, compare_model_show(&state->model, workbench->store, request, &workbench->err));
     count_places(state);
+    state->values_read = false;
 }
 
 /* Opens the runs, or opens them anew after a change of the groups. */
@@ -99,6 +102,7 @@ static enum status read_all(struct workbench *workbench, struct compare_state *s
     enum status status = compare_model_open(&next, workbench->store, &state->ids, &state->request, err);
     compare_model_release(status ? &next : &state->model);
     if (!status) state->model = next;
+    state->values_read = false;
     count_places(state);
     if (!status && state->window.span > 0) show(workbench, state);
     return status;
@@ -140,6 +144,7 @@ static bool compare_read(struct workbench *workbench, void *opaque, bool store_c
         workbench_did(workbench, compare_model_update(&state->model, workbench->store, &state->request,
                                                       &changed, &workbench->err));
     if (changed) count_places(state);
+    if (store_changed) state->values_read = false;
     return changed;
 }
 
@@ -199,13 +204,18 @@ static void save(struct workbench *workbench, const struct compare_state *state,
     save_shown(workbench, &chart, &state->model.comparison, "runs", entered);
 }
 
-/* Reads the values at the cursor. */
+/* Reads the values at the cursor, unless they are those. */
 static void read_values(struct workbench *workbench, struct compare_state *state)
 {
+    bool all = true;
+    if (state->values_read && state->values_at == state->window.cursor) return;
     for (size_t c = 0; c < state->model.curve_count; c++)
-        workbench_did(workbench,
-                      compare_model_value(&state->model, workbench->store, &state->request, c,
-                                          state->window.cursor, &state->table.values[c], &workbench->err));
+        all = workbench_did(workbench, compare_model_value(&state->model, workbench->store, &state->request,
+                                                           c, state->window.cursor, &state->table.values[c],
+                                                           &workbench->err)) &&
+              all;
+    state->values_read = all;
+    state->values_at = state->window.cursor;
 }
 
 static void draw_header(const struct compare_state *state, struct grid *grid)

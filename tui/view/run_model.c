@@ -102,14 +102,29 @@ enum status run_model_show(struct run_model *model, struct store *store, size_t 
     else
         status = read_series(model, store, &chart->own, chart->quantity.metric, err);
     if (!status) chart->reading = CHART_CURRENT;
+    chart->values.read = false;
     return status;
 }
 
-enum status run_model_value(const struct run_model *model, struct store *store, const struct series *series,
-                            int64_t step, struct series_value *out, struct err *err)
+static void forget_values(struct run_model *model)
 {
+    for (size_t c = 0; c < model->chart_count; c++) model->chart[c].values.read = false;
+}
+
+enum status run_model_values(struct run_model *model, struct store *store, size_t chart, int64_t step,
+                             const struct series_value **out, struct err *err)
+{
+    struct model_values *values = &model->chart[chart].values, next = {true, step, {{0}}};
+    const struct series *series[TRACE_COUNT] = {run_model_series(model, chart), &model->series[TRACE_VAL]};
+    enum status status = STATUS_OK;
+    int count = model->chart[chart].quantity.metric == METRIC_LOSS ? TRACE_COUNT : 1;
+    bool read = values->read && values->step == step;
     if (step < 0) step = run_model_newest_step(model);
-    return series_value_read(store, model->info.id, series, step, out, err);
+    for (int t = 0; t < count && !status && !read; t++)
+        status = series_value_read(store, model->info.id, series[t], step, &next.at[t], err);
+    if (!status && !read) *values = next;
+    if (!status) *out = values->at;
+    return status;
 }
 
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
@@ -122,6 +137,7 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
         status =
             read_series(model, store, &model->series[t], t == TRACE_VAL ? METRIC_VAL_LOSS : METRIC_LOSS, err);
     for (size_t c = 0; c < model->chart_count; c++) model->chart[c].reading = CHART_UNREAD;
+    forget_values(model);
     if (!status) find_oldest_step(model);
     return status;
 }
@@ -169,6 +185,7 @@ enum status run_model_choose(struct run_model *model, struct store *store, const
 enum status run_model_smooth(struct run_model *model, struct store *store, size_t chart, double decay,
                              struct err *err)
 {
+    forget_values(model);
     if (shared_trace(&model->chart[chart].quantity) == TRACE_LOSS) {
         model->series[TRACE_LOSS].decay = decay;
         return read_series(model, store, &model->series[TRACE_LOSS], METRIC_LOSS, err);
@@ -209,6 +226,7 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
         status = series_update(store, model->info.id, &model->series[t], err);
     for (size_t c = 0; c < model->chart_count; c++)
         if (model->chart[c].reading == CHART_CURRENT) model->chart[c].reading = CHART_BEHIND;
+    forget_values(model);
     if (!status) find_oldest_step(model);
     return status ? status : read_rows(model, store, err);
 }

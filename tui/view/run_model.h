@@ -28,6 +28,11 @@ struct run_model {
         struct quantity quantity;
         struct series own; /* empty where one of the series above is shown: see run_model_series */
         enum model_reading { CHART_UNREAD, CHART_BEHIND, CHART_CURRENT } reading; /* private: of `own` */
+        struct model_values { /* private: what run_model_values has read */
+            bool read;
+            int64_t step;
+            struct series_value at[TRACE_COUNT];
+        } values;
     } chart[MODEL_CHARTS_MAX];
     size_t chart_count;
     bool recorded[METRIC_COUNT];   /* whether the run has values of a metric */
@@ -63,9 +68,10 @@ const struct series *run_model_series(const struct run_model *model, size_t char
 /* Reads what a chart lacks, before it is drawn: a run may have many that no screen has room for. */
 enum status run_model_show(struct run_model *model, struct store *store, size_t chart, struct err *err);
 
-/* Reads the value of a series at `step`; -1: its newest one. */
-enum status run_model_value(const struct run_model *model, struct store *store, const struct series *series,
-                            int64_t step, struct series_value *out, struct err *err);
+/* Reads the values of a chart's series, and of the evaluations that are drawn with the loss, at `step`; -1:
+ * the newest ones. (2) of them, which hold until the model changes. */
+enum status run_model_values(struct run_model *model, struct store *store, size_t chart, int64_t step,
+                             const struct series_value **out, struct err *err);
 
 /* Gives a chart a moving average of this factor per step; 0: none. */
 enum status run_model_smooth(struct run_model *model, struct store *store, size_t chart, double decay,

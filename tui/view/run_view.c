@@ -203,17 +203,14 @@ static struct chart make_chart(const struct run_state *state, size_t which, stru
 static void draw_chart(struct workbench *workbench, struct run_state *state, struct grid *grid,
                        struct rect area, size_t which)
 {
-    const struct run_model *model = &state->model;
+    struct run_model *model = &state->model;
     struct chart_look look;
-    struct series_value values[2];
-    workbench_did(workbench, run_model_show(&state->model, workbench->store, which, &workbench->err));
+    const struct series_value *values;
+    workbench_did(workbench, run_model_show(model, workbench->store, which, &workbench->err));
     struct chart chart = make_chart(state, which, &look);
-    for (int t = 0; t < chart.trace_count; t++) {
-        const struct series *series = t ? &model->series[TRACE_VAL] : run_model_series(model, which);
-        if (workbench_did(workbench, run_model_value(model, workbench->store, series, state->window.cursor,
-                                                     &values[t], &workbench->err)))
-            chart.trace[t].at = &values[t];
-    }
+    bool read = workbench_did(workbench, run_model_values(model, workbench->store, which,
+                                                          state->window.cursor, &values, &workbench->err));
+    for (int t = 0; t < chart.trace_count && read; t++) chart.trace[t].at = &values[t];
     chart_window_add(&state->window, area, which);
     chart_draw(grid, area, &chart);
 }

@@ -354,6 +354,7 @@ TEST_CASE(the_title_shows_the_value_of_the_step_itself)
     }
     workbench_key(workbench, K_END);
     store_fixture_sql(home, "update steps set loss = 9e999, nan = nan | 1 where step = 19999");
+    workbench_tick(workbench, workbench->now + 1);
     headless_expect(workbench, 80, 24, 80, "━ train inf");
     workbench_key(workbench, K_LEFT);
     headless_expect(workbench, 80, 24, 80, "loss @19999 ━ train inf");

@@ -247,6 +247,7 @@ TEST_CASE(a_long_run_is_read_at_the_step_of_the_cursor)
     }
     headless_type(workbench, "xxx"); /* steps again, without a cursor */
     store_fixture_sql(home, "update steps set loss = 9e999, nan = nan | 1 where step = 19999");
+    workbench_tick(workbench, workbench->now + 1);
     headless_expect(workbench, 120, 30, 120, "1✓ long inf ");
     workbench_key(workbench, K_LEFT);
     headless_expect(workbench, 120, 30, 120, "1✓ long inf ");
