@@ -119,19 +119,46 @@ bool run_is_alive(struct store *store, const char *id)
     return alive;
 }
 
+/* Reads who took the run's lock last; *pid is 0 and `host` "" where the file does not say. */
+static void read_lock_file(const char *path, long *pid, char host[65])
+{
+    char text[HOLDER_SIZE] = "";
+    *pid = 0;
+    *host = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%ld %64[A-Za-z0-9._-]", pid, host);
+    close(fd);
+}
+
 bool run_may_train(struct store *store, const char *id)
 {
-    char path[PATH_MAX], text[HOLDER_SIZE] = "", holder[65] = "", host[65] = "";
+    char path[PATH_MAX], holder[65], host[65] = "";
     struct mount mount;
+    long pid;
     if (run_is_alive(store, id)) return true;
     if (run_path(store, id, "lock", path, NULL)) return false;
     mount_of(path, &mount);
-    int fd = mount.locks ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return false;
-    if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%*d %64[A-Za-z0-9._-]", holder);
-    close(fd);
+    if (mount.locks) return false;
+    read_lock_file(path, &pid, holder);
     gethostname(host, sizeof host - 1);
     return *holder && strcmp(holder, host) != 0;
+}
+
+bool run_is_suspended(struct store *store, const char *id)
+{
+    char path[PATH_MAX], holder[65], host[65] = "", state = '\0';
+    long pid;
+    if (run_path(store, id, "lock", path, NULL)) return false;
+    read_lock_file(path, &pid, holder);
+    gethostname(host, sizeof host - 1);
+    if (pid <= 0 || strcmp(holder, host) != 0) return false;
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = '\0'; /* our own name has no parenthesis */
+    fclose(file);
+    return state == 'T';
 }
 
 /* ---- creating ---- */

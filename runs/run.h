@@ -61,6 +61,8 @@ struct run_info {
     double best_value;          /* its best value */
     char tags[RUN_TAGS_MAX];    /* in the order of the alphabet, with blanks between; "": none */
     char accumulation_plan[ACCUMULATION_PLAN_MAX]; /* train.accumulation_plan; "": the batch does not grow */
+    bool
+        suspended; /* its trainer was stopped by a signal, as by Ctrl-Z; false also where it runs elsewhere */
 };
 
 /* The description of a new run. */
@@ -204,6 +206,9 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
 enum status run_lock_check(struct store *store, const char *id, const struct run_lock *lock, struct err *err);
 void run_lock_release(struct run_lock *lock);
 bool run_is_alive(struct store *store, const char *id);
+/* Whether the process that holds the run is one of this host and was stopped by a signal (SIGSTOP, SIGTSTP).
+ */
+bool run_is_suspended(struct store *store, const char *id);
 /* Whether a trainer holds the run, or may do so: where other hosts do not see the locks of this one, also if
  * its lock's file names another host. */
 bool run_may_train(struct store *store, const char *id);

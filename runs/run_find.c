@@ -60,6 +60,8 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
     bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
                  (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
     if (began && !run_is_alive(store, out->id)) out->status = RUN_CRASHED;
+    if (out->status == RUN_RUNNING || out->status == RUN_PAUSED)
+        out->suspended = run_is_suspended(store, out->id);
 }
 
 enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err)

@@ -46,7 +46,7 @@ enum trouble { TROUBLE_NONE, TROUBLE_DATABASE, TROUBLE_FILE /* records may be lo
 struct writer {
     /* shared by the two threads */
     struct ring records, orders;
-    atomic_uint_fast64_t pushed, lost, looks; /* records; looks: how often the trainer polled for orders */
+    atomic_uint_fast64_t pushed, lost, looks; /* records; looks: calls of writer_lives */
     pthread_mutex_t mutex;                    /* guards the members below; record calls never take it */
     pthread_cond_t changed;                   /* after each commit, and when the thread is waited for */
     bool closing, stalled;               /* stalled: a wait for a commit timed out, and none has come since */
@@ -127,10 +127,15 @@ void writer_device(struct writer *writer, const char *device, const char *precis
     put(writer, MESSAGE_DEVICE, &(struct device_note){device, precision});
 }
 
+void writer_lives(struct writer *writer)
+{
+    atomic_fetch_add_explicit(&writer->looks, 1, memory_order_relaxed);
+}
+
 bool writer_next_order(struct writer *writer, struct order *out)
 {
     size_t position = writer->orders.tail;
-    atomic_fetch_add_explicit(&writer->looks, 1, memory_order_relaxed);
+    writer_lives(writer);
     const struct order *order = ring_next(&writer->orders, &position);
     if (!order) return false;
     *out = *order;

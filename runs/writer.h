@@ -71,6 +71,8 @@ void writer_device(struct writer *writer, const char *device, const char *precis
  * the orders; this call only takes one from a ring. Orders given before the segment began are not
  * delivered. */
 bool writer_next_order(struct writer *writer, struct order *out);
+/* The trainer works, though it neither records anything nor asks for orders now: a heartbeat may be sent. */
+void writer_lives(struct writer *writer);
 /* Records that an order is done; `result` is one sentence ("checkpoint written to step-120"). */
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result);
 

@@ -26,8 +26,8 @@ struct writer_demand {
     uint64_t looks;            /* writer_looks */
 };
 
-/* Without records a commit is due as a heartbeat, but only if the trainer has polled for orders since the
- * last commit: a trainer that hangs sends no heartbeat. */
+/* Without records a commit is due as a heartbeat, but only if the trainer has called writer_lives since the
+ * last commit, as it does when it polls for orders: a trainer that hangs sends no heartbeat. */
 static inline bool writer_commit_due(const struct writer_pace *pace, const struct writer_demand *demand,
                                      double now)
 {
@@ -38,7 +38,7 @@ static inline bool writer_commit_due(const struct writer_pace *pace, const struc
     return demand->looks != pace->looks && since >= WRITER_HEARTBEAT_EVERY;
 }
 
-/* The number of times that the trainer has polled for orders. */
+/* The number of calls of writer_lives. */
 uint64_t writer_looks(struct writer *writer);
 
 #endif

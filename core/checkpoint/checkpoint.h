@@ -275,8 +275,8 @@ void save_carry_out(struct save_job *job);
 /* Starts a thread for a job that is not started yet; without threads the job is done on return. */
 void save_start(struct save_job *job);
 
-/* Whether a started job has ended: returns true once per job. `wait`: waits for the end. */
-bool save_collect(struct save_job *job, bool wait);
+/* Whether a started job has ended, for which it waits up to that many seconds: returns true once per job. */
+bool save_collect(struct save_job *job, double seconds);
 
 /* ---- the folder of a checkpoint, private to core/checkpoint/ ---- */
 

@@ -1,8 +1,10 @@
 /* See checkpoint.h. Here: writing a checkpoint: the numbers, piece by piece, and the jobs that do it. */
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -274,11 +276,20 @@ void save_start(struct save_job *job)
     if (!job->threaded) save_carry_out(job);
 }
 
-bool save_collect(struct save_job *job, bool wait)
+/* Whether the thread has ended within so many seconds. */
+static bool join(pthread_t thread, double seconds)
 {
-    if (!job->started) return false;
-    if (job->threaded && (wait ? pthread_join(job->thread, NULL) : pthread_tryjoin_np(job->thread, NULL)))
-        return false;
+    struct timespec until;
+    if (seconds <= 0) return pthread_tryjoin_np(thread, NULL) == 0;
+    if (isinf(seconds)) return pthread_join(thread, NULL) == 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)seconds;
+    return pthread_timedjoin_np(thread, NULL, &until) == 0;
+}
+
+bool save_collect(struct save_job *job, double seconds)
+{
+    if (!job->started || (job->threaded && !join(job->thread, seconds))) return false;
     job->started = false;
     return true;
 }

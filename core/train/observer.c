@@ -47,6 +47,7 @@ static enum status owns(void *context, struct err *err)
 const struct train_observer train_observer_silent = {.reserve = reserve,
                                                      .step = on_step,
                                                      .evaluating = on_moment,
+                                                     .lives = on_moment,
                                                      .eval = on_eval,
                                                      .stopping = on_stopping,
                                                      .sample = on_sample,

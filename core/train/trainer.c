@@ -188,7 +188,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
 void trainer_close(struct trainer *t)
 {
     if (!t) return;
-    save_collect(&t->job, true);
+    save_collect(&t->job, INFINITY);
     companions_release(&t->companions);
     trainer_close_samples(t);
     eval_tasks_close(&t->tasks);

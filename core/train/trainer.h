@@ -33,6 +33,9 @@ struct train_observer {
     enum status (*reserve)(void *context, int64_t bytes, struct err *err);
     void (*step)(void *context, const struct step_record *record);
     void (*evaluating)(void *context); /* an evaluation begins, which may take long; `eval` ends it */
+    /* No step ends at present, but work goes on: after each batch of an evaluation, and each second of a wait
+     * for a checkpoint that is being written. */
+    void (*lives)(void *context);
     void (*eval)(void *context, const struct eval_record *record, const struct measures *measures);
     void (*stopping)(void *context, const struct stopping_record *record);
     void (*sample)(void *context, const struct sample_record *record);

@@ -109,6 +109,7 @@ struct trainer {
     /* ---- save ---- */
     struct companions companions; /* of the model it started or continues from */
     struct save_job job;          /* the last one; of several ranks all have their part of it */
+    double stood_still; /* seconds of the newest wait for a checkpoint in which the process was suspended */
     bool saving, stage_done; /* of several ranks: a job is not collected; this rank's stage is carried out */
     bool held;               /* it waits for a finite gradient, which shows that its weights are good: */
     int64_t held_at;         /* it starts when finite_steps exceeds this */

@@ -206,6 +206,7 @@ static struct measures measure(struct trainer *t)
         b = part.count < B ? part.count : B;
         t->task->judge(t->data, &t->network, part.first,
                        task_batch(t->data, TASK_VALIDATION, part.first, (int)b));
+        t->setup.observer.lives(t->setup.observer.context);
     }
     t->task->join(t->data, t->world);
     return t->task->measure(t->data);
@@ -226,12 +227,20 @@ static struct measures measure_all(struct trainer *t)
     return measures;
 }
 
+/* Asked after each batch of questions. */
+static bool is_to_leave(void *context)
+{
+    const struct train_observer *o = context;
+    o->lives(o->context);
+    return o->leave(o->context);
+}
+
 /* Adds the scores of eval.tasks. False: the run was asked to end, so that some are missing. */
 static bool answer_tasks(struct trainer *t, struct measures *measures)
 {
     struct train_observer *o = &t->setup.observer;
     struct err problem = {0};
-    enum status status = eval_tasks_measure(&t->tasks, o->leave, o->context, measures, &problem);
+    enum status status = eval_tasks_measure(&t->tasks, is_to_leave, o, measures, &problem);
     if (status == STATUS_INTERRUPTED)
         trainer_event(t, "info", "%s", problem.text);
     else if (status)

@@ -95,13 +95,28 @@ static bool everywhere(const struct trainer *t, bool so)
     return (int)count == t->world->size;
 }
 
+/* Whether the started job of this rank has ended. `wait`: waits for its end, second by second. If one lasts
+ * more than two, the process was suspended. */
+static bool is_written(struct trainer *t, bool wait)
+{
+    const struct train_observer *o = &t->setup.observer;
+    for (;;) {
+        double start = clock_monotonic();
+        bool ended = save_collect(&t->job, wait ? 1 : 0);
+        double seconds = clock_monotonic() - start;
+        if (seconds > 2) t->stood_still += seconds;
+        if (ended || !wait || !t->job.started) return ended;
+        o->lives(o->context);
+    }
+}
+
 /* Several ranks write a checkpoint: each its part, then rank 0 the rest. If one fails, all have failed. */
 static bool collect_together(struct trainer *t, bool wait)
 {
     struct save_job *job = &t->job;
     while (t->saving) {
         bool ended = job->stage != SAVE_PART;
-        t->stage_done = t->stage_done || save_collect(job, wait);
+        t->stage_done = t->stage_done || is_written(t, wait);
         if (!everywhere(t, t->stage_done)) return false;
         job->status = world_agree(t->world, job->status, &job->err);
         t->saving = !ended && !job->status;
@@ -118,7 +133,7 @@ static bool collect_together(struct trainer *t, bool wait)
 /* Whether a started job has ended. `wait`: waits for its end. */
 static bool collect(struct trainer *t, bool wait)
 {
-    return t->world->size > 1 ? collect_together(t, wait) : save_collect(&t->job, wait);
+    return t->world->size > 1 ? collect_together(t, wait) : is_written(t, wait);
 }
 
 /* Confirms a held snapshot after a finite gradient of its weights. */
@@ -158,8 +173,9 @@ void trainer_collect_save(struct trainer *t, bool wait)
 static void wait_for_turn(struct trainer *t)
 {
     double start = clock_monotonic();
+    t->stood_still = 0;
     trainer_collect_save(t, true);
-    double seconds = clock_monotonic() - start;
+    double seconds = clock_monotonic() - start - t->stood_still;
     if (seconds < 1) return;
     trainer_event(t, "warning",
                   "the checkpoint of step %" PRId64

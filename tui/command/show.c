@@ -322,7 +322,8 @@ static void show_trainer(struct output *o, const struct show *s)
     const struct run_info *run = &s->run;
     bool whole = false, damaged = false;
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
-        output_line(o, "trainer", "last sign of life %s ago", CLOCK_DURATION(clock_wall() - run->heartbeat));
+        output_line(o, "trainer", "%slast sign of life %s ago", run->suspended ? "suspended, " : "",
+                    CLOCK_DURATION(clock_wall() - run->heartbeat));
     if (run->status == RUN_EARLY_STOPPED && s->history.stopping_count)
         output_line(o, "continue", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,
                     run->id, 2 * (int64_t)s->history.stopping[0].record.patience);

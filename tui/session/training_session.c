@@ -84,6 +84,11 @@ static void on_evaluating(void *context)
     hook_excuse(((struct training_session *)context)->hook, HOOK_EVALUATES, true);
 }
 
+static void on_lives(void *context)
+{
+    writer_lives(((struct training_session *)context)->writer);
+}
+
 static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
     struct training_session *s = context;
@@ -358,6 +363,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .reserve = on_reserve,
                                              .step = on_step,
                                              .evaluating = on_evaluating,
+                                             .lives = on_lives,
                                              .eval = on_eval,
                                              .stopping = on_stopping,
                                              .sample = on_sample,

@@ -37,9 +37,32 @@ double label_progress(const struct run_info *run)
     return fmin(fmax((double)run->steps / (double)run->total_steps, 0), 1);
 }
 
-double label_eta(const struct run_info *run)
+/* Seconds that a trainer may report nothing: as many as several of its steps take. A first step may take much
+ * longer than the others, and is no measure of them. */
+static double patience(const struct run_info *run)
 {
-    if (run->status != RUN_RUNNING || run->steps <= 0 || run->total_steps < run->steps) return NAN;
+    enum { STEPS = 10, LEAST = 30, FIRST = 300 };
+    double step = run->step_tokens / run->tokens_per_sec;
+    return step > 0 ? fmax(STEPS * step, LEAST) : FIRST;
+}
+
+bool label_stands_still(const struct run_info *run, double now)
+{
+    return run->suspended || (run->status == RUN_RUNNING && now - run->heartbeat > patience(run));
+}
+
+struct status_label label_state(const struct run_info *run, double now)
+{
+    if (run->suspended) return (struct status_label){0x2016, "suspended", STYLE_WARN};
+    if (label_stands_still(run, now)) return (struct status_label){'!', "silent", STYLE_WARN};
+    return label_status(run->status);
+}
+
+double label_eta(const struct run_info *run, double now)
+{
+    if (label_stands_still(run, now) || run->status != RUN_RUNNING || run->steps <= 0 ||
+        run->total_steps < run->steps)
+        return NAN;
     if (!(run->tokens_per_sec > 0) || isinf(run->tokens_per_sec) || !(run->step_tokens > 0)) return NAN;
     const char *plan = run->accumulation_plan;
     double left = accumulation_sum(plan, run->total_steps) - accumulation_sum(plan, run->steps),
@@ -110,12 +133,10 @@ char *label_parameters(const struct run_info *run, char *buf, size_t size)
 
 /* --- the first two rows of every view of a run --- */
 
-enum { SILENT_SECONDS = 30 }; /* warn when a trainer reports nothing for so long */
-
 static void draw_name(struct pen pen, const struct run_info *run, double now)
 {
     int screen_w = pen.grid->w;
-    struct status_label status = label_status(run->status);
+    struct status_label status = label_state(run, now);
     int id_w = screen_w >= 100 ? glyph_text_width(run->id) : 0, name_w = screen_w - 34 - id_w;
     char text[128];
     pen.x +=
@@ -123,23 +144,23 @@ static void draw_name(struct pen pen, const struct run_info *run, double now)
     grid_put(pen.grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
     pen.x += 2;
     pen_word(&pen, status.style, ATTR_BOLD, "%s", status.word);
+    if (label_stands_still(run, now)) {
+        snprintf(text, sizeof text, "no sign of life for %s", CLOCK_DURATION(fmax(now - run->heartbeat, 0)));
+        if (pen.x + glyph_text_width(text) <= pen.end) pen_print_right(&pen, STYLE_WARN, ATTR_BOLD, text);
+        return;
+    }
     pen_word(&pen, STYLE_TEXT, 0, "%s %s", run->device, run->precision);
     label_parameters(run, text, sizeof text);
     if (run->parameters > 0 && pen.x + glyph_text_width(text) < pen.end)
         pen_print(&pen, STYLE_DIM, 0, "%s  ", text);
-    if (run->status == RUN_RUNNING && now - run->heartbeat > SILENT_SECONDS) {
-        snprintf(text, sizeof text, "no sign of life for %s", CLOCK_DURATION(now - run->heartbeat));
-        pen_print_right(&pen, STYLE_WARN, ATTR_BOLD, text);
-    } else if (id_w && pen.x + id_w < pen.end) {
-        pen_print_right(&pen, STYLE_DIM, 0, run->id);
-    }
+    if (id_w && pen.x + id_w < pen.end) pen_print_right(&pen, STYLE_DIM, 0, run->id);
 }
 
 static void draw_progress(struct pen pen, const struct run_info *run, double now)
 {
     bool wide = pen.grid->w >= 100;
     char text[160], eta[48] = "", elapsed[48] = "";
-    double fraction = label_progress(run), left = label_eta(run);
+    double fraction = label_progress(run), left = label_eta(run, now);
     const char *duration = CLOCK_DURATION(label_elapsed(run, now));
     if (!isnan(left)) snprintf(eta, sizeof eta, "  ETA %s", CLOCK_DURATION(left));
     if (wide || isnan(left)) snprintf(elapsed, sizeof elapsed, "  %s %s", wide ? "elapsed" : "in", duration);
@@ -150,7 +171,7 @@ static void draw_progress(struct pen pen, const struct run_info *run, double now
     int gauge = pen.end - pen.x - glyph_text_width(text) - 2;
     if (gauge > 60) gauge = 60;
     if (gauge >= 6) {
-        gauge_draw(pen.grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
+        gauge_draw(pen.grid, pen.x, pen.y, gauge, label_state(run, now).style, fraction);
         pen.x += gauge + 1;
     }
     pen_print(&pen, STYLE_TEXT, 0, "%s", text);

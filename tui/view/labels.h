@@ -12,14 +12,20 @@ struct status_label {
     enum style style;
 };
 struct status_label label_status(enum run_status status);
+/* The same of a run, or that its trainer is suspended or silent. */
+struct status_label label_state(const struct run_info *run, double now);
 
 /* Whether a trainer lives and accepts orders. */
 bool label_is_live(enum run_status status);
 
 double label_progress(const struct run_info *run); /* in [0, 1]; NaN: unknown */
 
-/* Seconds until the last planned step at the recent speed; NaN: unknown, or not training. */
-double label_eta(const struct run_info *run);
+/* Whether the run stands still though it is running or paused: its trainer is suspended, or has given no sign
+ * of life for much longer than a step takes. Its speed is then a thing of the past. */
+bool label_stands_still(const struct run_info *run, double now);
+
+/* Seconds until the last planned step at the recent speed; NaN: unknown, or no step is being done. */
+double label_eta(const struct run_info *run, double now);
 /* Seconds that trainers worked on the run, without the time between an end and a resume. */
 double label_elapsed(const struct run_info *run, double now);
 

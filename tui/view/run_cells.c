@@ -103,7 +103,7 @@ static void draw_progress(struct pen pen, const struct run_cell *cell)
     bool steps = pen.end - pen.x >= 28;
     int gauge = pen.end - pen.x - PERCENT - (steps ? STEPS : 0);
     char text[48];
-    gauge_draw(pen.grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
+    gauge_draw(pen.grid, pen.x, pen.y, gauge, label_state(run, cell->now).style, fraction);
     pen.x += gauge;
     if (isnan(fraction))
         pen_print(&pen, STYLE_DIM, 0, "   ?%%");
@@ -117,7 +117,7 @@ static void draw_progress(struct pen pen, const struct run_cell *cell)
 /* A run whose newest loss is no number has diverged, whatever its trainer does. */
 static void draw_status(struct pen pen, const struct run_cell *cell)
 {
-    struct status_label status = label_status(cell->run->status);
+    struct status_label status = label_state(cell->run, cell->now);
     if (cell->run->loss_recorded && !isfinite(cell->run->final_loss))
         status = (struct status_label){'!', "diverged", STYLE_BAD};
     grid_put(pen.grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
@@ -155,20 +155,20 @@ static void draw_best(struct pen pen, const struct run_cell *cell)
 
 static void draw_speed(struct pen pen, const struct run_cell *cell)
 {
-    double speed = cell->run->tokens_per_sec;
+    double speed = label_stands_still(cell->run, cell->now) ? NAN : cell->run->tokens_per_sec;
     pen_print_right(&pen, label_is_live(cell->run->status) ? STYLE_SPEED : STYLE_DIM, 0,
                     speed > 0 ? TEXT_COUNT(speed) : "--");
 }
 
-/* The time left, or how long ago the run ended. */
+/* The time left, or how long ago the run ended or gave its last sign of life. */
 static void draw_time(struct pen pen, const struct run_cell *cell)
 {
     const struct run_info *run = cell->run;
-    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
+    double eta = label_eta(run, cell->now), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
     char text[64] = "--";
     if (!isnan(eta))
         snprintf(text, sizeof text, pen.end - pen.x >= 11 ? "ETA %s" : "in %s", CLOCK_DURATION(eta));
-    else if (run->status != RUN_PAUSED)
+    else if (run->status != RUN_PAUSED || run->suspended)
         label_age(since > 0 ? since : run->created_at, cell->now, text, sizeof text);
     pen_print_right(&pen, isnan(eta) ? STYLE_DIM : STYLE_TEXT, 0, text);
 }

@@ -184,6 +184,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
     const struct run_info *first = &listing->runs[members[0]], *best = first;
     double mean[MEANS] = {NAN, NAN, 0, NAN};
     int counts[MEANS] = {0};
+    bool moves = false;
     if (count == 1) return *first;
     struct run_info out = *first;
     out.steps = out.total_steps = out.tokens = 0;
@@ -195,6 +196,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
         if (is_better(run, best)) best = run;
         if (m) grouping_cut_stem(out.name, run->name);
         if (urgency(run->status) > urgency(out.status)) out.status = run->status;
+        moves = moves || (label_is_live(run->status) && !run->suspended);
         out.steps = add_count(out.steps, run->steps);
         out.total_steps = add_count(out.total_steps, run->total_steps);
         out.tokens = add_count(out.tokens, run->tokens);
@@ -213,6 +215,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
     out.loss_recorded = sweep ? best->loss_recorded : out.loss_recorded;
     out.best_val_loss = sweep ? best->best_val_loss : mean[BEST];
     out.best_step = sweep ? best->best_step : out.best_step;
+    out.suspended = label_is_live(out.status) && !moves;
     out.tokens_per_sec = mean[SPEED];
     out.step_tokens = mean[STEP];
     return out;

@@ -38,7 +38,7 @@ static void draw_beginning(struct pen *row, const struct run_model *model)
         pen_print(row, STYLE_ACCENT, 0, "the first step is under way");
 }
 
-static void draw_numbers(struct grid *grid, struct rect area, const struct run_model *model)
+static void draw_numbers(struct grid *grid, struct rect area, const struct run_model *model, double now)
 {
     const struct run_info *run = &model->info;
     const struct step_record *last = &model->last;
@@ -57,7 +57,7 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         double accuracy = run_history_measure(&model->history, model->history.classes[0].step, "accuracy");
         if (!isnan(accuracy)) pen_fact(&row, "accuracy", STYLE_VAL, "%.3f", accuracy);
     }
-    if (!isnan(run->tokens_per_sec))
+    if (!isnan(run->tokens_per_sec) && !label_stands_still(run, now))
         pen_fact(&row, "", STYLE_SPEED, "%s tok/s", TEXT_COUNT(run->tokens_per_sec));
     if (!model->has_last) return;
     if (is_recorded(model, METRIC_LR, last->lr)) pen_fact(&row, "lr", STYLE_LR, "%s", AXIS_TEXT(last->lr));
@@ -104,7 +104,7 @@ void panel_draw_header(struct grid *grid, struct rect area, const struct run_mod
     struct pen story = {grid, area.x + 1, area.y + 3, area.x + area.w - 1};
     char memory[128];
     label_draw_run(grid, &model->info, now);
-    draw_numbers(grid, area, model);
+    draw_numbers(grid, area, model, now);
     if (area.h < 4) return;
     draw_story(&story, model);
     memory_panel_summary(&model->memory, memory, sizeof memory);

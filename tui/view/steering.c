@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "runs/order.h"
 #include "tui/view/labels.h"
@@ -22,6 +23,22 @@ enum status workbench_change(struct workbench *workbench, const struct change *c
     return status;
 }
 
+/* Says when the trainer will do as it was asked. */
+static void say_asked(struct workbench *workbench, const struct run_info *run, const char *what)
+{
+    char when[160] = "it will do so after the current step";
+    if (run->suspended)
+        snprintf(when, sizeof when,
+                 "it is suspended, and will do so when it continues: fg where it was started, or kill -CONT "
+                 "%" PRId64,
+                 run->pid);
+    else if (label_stands_still(run, workbench->now))
+        text_add(when, sizeof when, ", ", "but gives no sign of life for %s",
+                 CLOCK_DURATION(workbench->now - run->heartbeat));
+    workbench_say(workbench, "asked %s to %s; %s", run->name, what, when);
+    if (label_stands_still(run, workbench->now)) workbench->message_style = STYLE_WARN;
+}
+
 static int64_t order(struct workbench *workbench, const struct run_info *run, enum order_verb verb,
                      double argument, const char *what)
 {
@@ -33,8 +50,7 @@ static int64_t order(struct workbench *workbench, const struct run_info *run, en
         return 0;
     }
     enum status status = workbench_change(workbench, &change, &id);
-    if (status != STATUS_BUSY && workbench_did(workbench, status))
-        workbench_say(workbench, "asked %s to %s; it will do so after the current step", run->name, what);
+    if (status != STATUS_BUSY && workbench_did(workbench, status)) say_asked(workbench, run, what);
     return id;
 }
 

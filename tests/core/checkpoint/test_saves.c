@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
@@ -170,7 +172,7 @@ TEST_CASE(a_checkpoint_that_had_to_wait_long_says_so)
 {
     struct session s;
     open_door(-1);
-    session_open(&s, "long", NULL, WORDS("checkpoint.every=5"), 900);
+    session_open(&s, "long", NULL, WORDS("checkpoint.every=5", "eval.batches=1"), 900);
     s.story.on_safe = stay_long;
     session_start(&s, false);
     session_run(&s);
@@ -180,8 +182,47 @@ TEST_CASE(a_checkpoint_that_had_to_wait_long_says_so)
     assert_non_null(
         strstr(s.story.last_event, "for the one before it to be written (a larger checkpoint.every"));
     assert_int_equal(s.story.checkpoint_count, 3);
+    assert_in_range(s.story.lives_count - s.story.eval_count, 2, 3); /* each second: the run is not hung */
     sem_destroy(&door.go);
     session_close(&s);
+}
+
+/* Until then the next checkpoint waits for this one. */
+static void stay_and_stop(struct story *story)
+{
+    (void)story;
+    bool first = atomic_load(&door.held) == 0;
+    hold_for(300);
+    if (first) kill(getpid(), SIGSTOP);
+}
+
+/* Trains with a checkpoint that is being written when the process is suspended. Returns whether nothing was
+ * reported. */
+static int train_suspended(void)
+{
+    struct session s;
+    open_door(-1);
+    session_open(&s, "suspended", NULL, WORDS("checkpoint.every=5"), 900);
+    s.story.on_safe = stay_and_stop;
+    session_start(&s, false);
+    session_run(&s);
+    bool quiet = s.story.event_count == 0 && s.story.checkpoint_count == 3;
+    session_close(&s);
+    return quiet ? 0 : 1;
+}
+
+/* This tests a duration, too. */
+TEST_CASE(time_in_which_a_run_was_suspended_is_not_blamed_on_the_disk)
+{
+    int how;
+    pid_t child = fork();
+    if (child == 0) _exit(train_suspended());
+    assert_int_equal(waitpid(child, &how, WUNTRACED), child);
+    assert_true(WIFSTOPPED(how));
+    nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 500000000}, NULL);
+    kill(child, SIGCONT);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
 }
 
 TEST_CASE(an_ordered_checkpoint_is_on_disk_when_it_is_answered)

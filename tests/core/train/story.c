@@ -122,6 +122,11 @@ static void on_evaluating(void *context)
     (void)context;
 }
 
+static void on_lives(void *context)
+{
+    ((struct story *)context)->lives_count++;
+}
+
 static void on_paused(void *context, enum train_pause pause)
 {
     struct story *story = context;
@@ -251,6 +256,7 @@ enum status session_try(struct session *s, struct err *err)
                                 .observer = {.context = &s->story,
                                              .step = on_step,
                                              .evaluating = on_evaluating,
+                                             .lives = on_lives,
                                              .eval = on_eval,
                                              .stopping = on_stopping,
                                              .sample = on_sample,

@@ -27,7 +27,7 @@ struct story {
     struct profile_record profile[STORY_PROFILE_MAX]; /* their texts are static */
     int profile_count;
     int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count,
-        rollback_count;
+        lives_count, rollback_count;
     char events[8][512]; /* the first ones */
     char last_sample[4096], last_event[512], last_level[16], last_kind[16];
     bool pauses[STORY_MAX];

@@ -26,6 +26,19 @@ TEST_CASE(a_repeating_text_is_learned)
     session_close(&s);
 }
 
+TEST_CASE(an_evaluation_gives_a_sign_of_life_with_each_batch)
+{
+    struct session s;
+    session_open(
+        &s, "lives", NULL,
+        WORDS("train.total_steps=4", "eval.every=2", "eval.batches=3", "checkpoint.background=false"), 2000);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.eval_count, 2);
+    assert_int_equal(s.story.lives_count, 2 * 3);
+    session_close(&s);
+}
+
 /* Most bytes do not occur in the text, so the gradients of their rows are always 0. */
 TEST_CASE(an_epsilon_of_zero_leaves_the_rows_of_tokens_that_never_occur)
 {

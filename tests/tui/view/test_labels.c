@@ -38,33 +38,33 @@ TEST_CASE(progress_eta_and_time_worked_follow_from_the_row)
                            .heartbeat = 90,
                            .elapsed = 60};
     assert_true(label_progress(&run) == 0.25);
-    assert_true(label_eta(&run) == 150); /* 750 steps of 100 tokens */
+    assert_true(label_eta(&run, 100) == 150); /* 750 steps of 100 tokens */
     assert_true(label_elapsed(&run, 100) == 70);
     assert_true(label_elapsed(&run, 80) == 60); /* a clock that was set back */
     snprintf(run.accumulation_plan, sizeof run.accumulation_plan, "0: 1, 500: 2"); /* 250 and 500 · 2 */
-    assert_true(label_eta(&run) == 250);
+    assert_true(label_eta(&run, 100) == 250);
     *run.accumulation_plan = '\0';
     run.status = RUN_PAUSED;
-    assert_true(isnan(label_eta(&run)));
+    assert_true(isnan(label_eta(&run, 100)));
     run.status = RUN_STOPPED;
     assert_true(label_elapsed(&run, 100) == 60);
     run.status = RUN_RUNNING;
     run.total_steps = 249; /* beyond its plan */
     assert_true(label_progress(&run) == 1);
-    assert_true(isnan(label_eta(&run)));
+    assert_true(isnan(label_eta(&run, 100)));
     run.total_steps = 250;
-    assert_true(label_eta(&run) == 0);
+    assert_true(label_eta(&run, 100) == 0);
     run.tokens_per_sec = INFINITY;
-    assert_true(isnan(label_eta(&run)));
+    assert_true(isnan(label_eta(&run, 100)));
     run.tokens_per_sec = 0;
-    assert_true(isnan(label_eta(&run)));
+    assert_true(isnan(label_eta(&run, 100)));
     run.tokens_per_sec = 500;
     run.step_tokens = NAN;
-    assert_true(isnan(label_eta(&run)));
+    assert_true(isnan(label_eta(&run, 100)));
     run.step_tokens = 100;
     run.steps = -1;
     assert_true(label_progress(&run) == 0);
-    assert_true(isnan(label_eta(&run)));
+    assert_true(isnan(label_eta(&run, 100)));
     run.total_steps = 0;
     assert_true(isnan(label_progress(&run)));
 }

@@ -1,6 +1,10 @@
 /* The view of one run on a grid alone: a trainer that dies or hangs while nothing is written, the window of
  * the charts, the cursor, the panels. */
 #include <locale.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "tests/cmocka.h"
@@ -47,6 +51,79 @@ TEST_CASE(a_trainer_that_hangs_is_said_to_be_silent)
         headless_expect(workbench, 100, 24, 100, "no sign of life for 1m 35s");
         headless_close(workbench);
     }
+}
+
+TEST_CASE(a_silent_trainer_is_no_longer_said_to_train_at_its_speed)
+{
+    struct fill_quiet *quiet = fill_quiet("quiet-speed");
+    store_fixture_sql(quiet->home, "update runs set tokens_per_sec = 10 * tokens / steps"); /* 0.1 s a step */
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    workbench_tick(workbench, quiet->now + 30);
+    headless_expect_row(workbench, 80, 24, "mortal", "● running", " in 18s ");
+    workbench_tick(workbench, quiet->now + 31);
+    headless_expect_row(workbench, 80, 24, "mortal", "! silent", " 31s ago ");
+    headless_expect_row(workbench, 120, 24, "mortal", "! silent", " -- ", " 31s ago ");
+    headless_type(workbench, "\r");
+    headless_expect_not(workbench, 80, 24, "ETA");
+    headless_expect_not(workbench, 80, 24, "tok/s");
+    headless_type(workbench, "p");
+    headless_expect(workbench, 80, 24, 80, "current step, but gives no sign of life for 31s");
+    store_fixture_sql(quiet->home, "update runs set tokens_per_sec = tokens_per_sec / 50"); /* 5 s a step */
+    workbench_tick(workbench, quiet->now + 32);
+    headless_expect(workbench, 80, 24, 80, "● running", "ETA 15m 00s", "tok/s");
+    workbench_tick(workbench, quiet->now + 51); /* ten steps */
+    headless_expect(workbench, 80, 24, 80, "no sign of life for 51s");
+    store_fixture_sql(quiet->home, "delete from steps"); /* it compiles its kernels, say */
+    workbench_tick(workbench, quiet->now + 300);
+    headless_expect(workbench, 80, 24, 80, "● running");
+    workbench_tick(workbench, quiet->now + 301);
+    headless_expect(workbench, 80, 24, 80, "no sign of life for 5m 01s");
+}
+
+static void end_holder(void *child)
+{
+    kill(*(pid_t *)child, SIGKILL);
+    waitpid(*(pid_t *)child, NULL, 0);
+}
+
+/* Starts a process that holds the lock of the run "mortal" and suspends itself. */
+static pid_t hold_suspended(struct fill_quiet *quiet, const char *run_id)
+{
+    static pid_t child;
+    struct run_lock lock;
+    int how;
+    run_lock_release(&quiet->lock);
+    child = fork();
+    if (child == 0) {
+        if (run_lock_acquire(quiet->store, run_id, &lock, NULL)) _exit(1);
+        raise(SIGSTOP);
+        pause();
+    }
+    kept(&child, end_holder);
+    assert_int_equal(waitpid(child, &how, WUNTRACED), child);
+    assert_true(WIFSTOPPED(how));
+    return child;
+}
+
+TEST_CASE(a_suspended_trainer_is_said_to_be_so_at_once)
+{
+    struct fill_quiet *quiet = fill_quiet("quiet-stopped");
+    struct run_info run;
+    assert_int_equal(run_find(quiet->store, "mortal", &run, NULL), STATUS_OK);
+    pid_t child = hold_suspended(quiet, run.id);
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    workbench_tick(workbench, quiet->now + 2);
+    headless_expect_row(workbench, 80, 24, "mortal", "‖ suspended", " 2s ago ");
+    headless_type(workbench, "\r");
+    headless_expect_row(workbench, 80, 24, "mortal", "‖ suspended", "no sign of life for 2.0s");
+    headless_expect_not(workbench, 80, 24, "ETA");
+    headless_expect_row(workbench, 40, 10, "mortal", "‖ suspended");
+    headless_type(workbench, "p");
+    headless_expect(workbench, 80, 24, 80, "it is suspended, and will do so when it continues: fg");
+    kill(child, SIGCONT);
+    while (run_is_suspended(quiet->store, run.id)) sched_yield();
+    workbench_tick(workbench, quiet->now + 3);
+    headless_expect_row(workbench, 80, 24, "mortal", "● running");
 }
 
 /* --- orders, and a store that fails --- */
