@@ -421,6 +421,7 @@ void workbench_mouse(struct workbench *workbench, uint32_t code, const struct po
 /* Draws the last row: hints, or a message, wrapped and bold, in as many rows as it takes. */
 static void draw_footer(struct workbench *workbench, struct grid *grid)
 {
+    enum { ANSWER_LEAST = 14 /* columns for what is typed, and around it, whatever its label takes */ };
     char commands[INPUT_MAX * 2] = "";
     const char *words = workbench->message;
     bool prompt = workbench->prompted != ACTION_NONE;
@@ -434,9 +435,9 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
                 above_it = {1, area.y, grid->w - 2, rows};
     grid_fill(grid, area, ' ', STYLE_TEXT);
     if (prompt) {
-        struct pen pen = {grid, 1, grid->h - 1, grid->w - 1};
-        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s ", workbench->label);
-        input_draw(grid, pen.x, pen.y, pen.end - pen.x, &workbench->answer, true, 0, 0);
+        struct pen pen = {grid, 1, grid->h - 1, grid->w - ANSWER_LEAST};
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s", workbench->label);
+        input_draw(grid, pen.x + 1, pen.y, grid->w - pen.x - 2, &workbench->answer, true, 0, 0);
     }
     if (*words) {
         bool message = words == workbench->message;
@@ -461,8 +462,7 @@ void workbench_draw(struct workbench *workbench, struct grid *grid)
         return;
     }
     memset(workbench->no_hint, 0, sizeof workbench->no_hint);
-    workbench->remark[0] = '\0';
-    workbench->reading = true; /* what is shown for the first time */
+    workbench->remark[0] = '\0', workbench->reading = true; /* what is shown for the first time */
     top_ops(workbench)->draw(workbench, top_state(workbench), grid);
     workbench->reading = false;
     draw_footer(workbench, grid);

@@ -212,6 +212,20 @@ TEST_CASE(the_learning_rate_takes_a_factor)
     assert_true(store_fixture_number(quiet->home, "select count(*) from orders") == 1);
 }
 
+TEST_CASE(what_is_typed_is_seen_however_long_its_label_is)
+{
+    struct fill_quiet *quiet = fill_quiet("quiet-label");
+    store_fixture_sql(quiet->home, "update runs set name = 'lr-sweep-warmup-2000-b16'");
+    struct workbench *workbench = headless_open(quiet->home, "lr-sweep-warmup-2000-b16");
+    headless_type(workbench, "*0.125");
+    headless_expect_row(workbench, 80, 24, "factor of the scheduled learning rate, now 1.000,", "… 0.125");
+    headless_expect_row(workbench, 40, 10, "factor of the scheduled", "… 0.125");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_press(workbench, 'q', 1);
+    headless_type(workbench, "N0123456789abcdefghij");
+    headless_expect_row(workbench, 40, 10, "note of lr-sweep", " abcdefghij");
+}
+
 TEST_CASE(a_form_has_commands_though_letters_are_text)
 {
     char home[1024];
