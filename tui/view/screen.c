@@ -69,11 +69,12 @@ static struct {
     struct termios modes;
 } rescue;
 
-static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
 
 static void restore_and_die(int number)
 {
-    static const char leave[] = "\033[?1006l\033[?1003l\033[?2004l\033[?1049l\033[0m\033[?25h\r\n";
+    static const char leave[] =
+        "\033[?1006l\033[?1003l\033[?2004l\033[?1l\033>\033[?1049l\033[0m\033[?25h\r\n";
     if (rescue.armed) {
         rescue.armed = 0;
         tcsetattr(rescue.fd, TCSANOW, &rescue.modes);
@@ -89,11 +90,11 @@ static void arm_rescue(int fd)
     if (!isatty(fd) || tcgetattr(fd, &rescue.modes) != 0) return;
     rescue.fd = fd;
     rescue.armed = 1;
-    for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof *fatal_signals; i++) {
         struct sigaction old;
         /* keep the handler of a sanitizer or debugger */
-        if (sigaction(fault_signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            signal(fault_signals[i], restore_and_die);
+        if (sigaction(fatal_signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            signal(fatal_signals[i], restore_and_die);
     }
 }
 
@@ -303,17 +304,20 @@ static void set_mouse(struct screen *screen, bool on)
     screen->mouse = on;
 }
 
-/* Discards the rest of an escape sequence unknown to terminfo: neither text nor a command. */
+/* Discards the rest of an escape sequence unknown to terminfo, or the character of a key that was pressed
+ * with Alt, which comes at once after the Escape: neither text nor a command. */
 static bool swallow_sequence(struct screen *screen)
 {
     wint_t key, next;
     int kind = wget_wch(screen->keys, &key);
+    if (kind == KEY_CODE_YES && key == KEY_BACKSPACE) return true;
     if (kind == KEY_CODE_YES) ungetch((int)key);
     if (kind != OK) return false;
-    if (key != '[' && key != 'O') {
+    if (key < ' ') {
         unget_wch((wchar_t)key);
         return false;
     }
+    if (key != '[' && key != 'O') return true;
     while (wget_wch(screen->keys, &next) == OK && key == '[' && (next < 0x40 || next > 0x7E)) continue;
     return true;
 }

@@ -304,7 +304,9 @@ TEST_CASE(pasted_text_is_never_keys)
         pty_send(pty, "/");
         pty_send(pty, "\033[200~lion\nfirst\033[201~");
         pty_wait_text(pty, "/lion first"); /* as text, on one line */
-        pty_send(pty, "\033q");            /* keys are keys again */
+        pty_send(pty, "\033");             /* keys are keys again */
+        pty_wait_no_text(pty, "/lion first");
+        pty_send(pty, "q");
         assert_int_equal(pty_wait_exit(pty), 0);
         assert_non_null(strstr(pty_raw(pty), "\033[?2004l"));
         pty_close(pty);

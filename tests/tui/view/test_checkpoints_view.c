@@ -74,10 +74,14 @@ TEST_CASE(a_new_run_begins_with_the_configuration_of_another)
     pty_wait_text(pty, "!many");
     set(pty, "steps", "7");
     pty_wait_text(pty, "was 12");
-    pty_send(pty, "\033Cf"); /* another form: what was typed is of this one alone */
+    pty_send(pty, "\033");
+    pty_wait_no_text(pty, "New run");
+    pty_send(pty, "Cf"); /* another form: what was typed is of this one alone */
     pty_wait_text(pty, "Fork  of base from step 12");
     assert_false(pty_has_text(pty, "as you left it"));
-    pty_send(pty, "\033qb");
+    pty_send(pty, "\033");
+    pty_wait_text(pty, "Checkpoints");
+    pty_send(pty, "qb");
     pty_wait_text(pty, "as you left it");
     pty_wait_text(pty, "was 12");
     set(pty, "batch size", "3");
@@ -103,7 +107,9 @@ TEST_CASE(a_form_foresees_its_time_from_the_speed_of_the_run_it_begins_with)
     struct pty *pty = open_checkpoints(40, 120);
     pty_send(pty, "jf"); /* the last 4 of 12 steps */
     pty_wait_text(pty, "about 40s at the speed of base");
-    pty_send(pty, "\033qb");
+    pty_send(pty, "\033");
+    pty_wait_text(pty, "Checkpoints");
+    pty_send(pty, "qb");
     pty_wait_text(pty, "about 2m 00s at the speed of base");
     set(pty, "model.hidden_dim", "32");
     pty_wait_no_text(pty, "about 2m 00s");

@@ -242,7 +242,7 @@ static void use_terminal(const char *environment, size_t t, const int size[2])
                 continue;
             if (away) pty_go(pty, t, v);
             pty_send(pty, bytes_of(&keys[k], t, bytes));
-            if (after[v][k] == ASKS) pty_send(pty, "\033");
+            if (after[v][k] == ASKS) pty_send(pty, "\033\033[I"); /* Escape, not Alt and the next key */
             away = after[v][k] == LEAVES;
         }
     }

@@ -238,7 +238,8 @@ TEST_CASE(the_list_shows_a_death_while_nothing_is_written)
     struct err err = {0};
     store_fixture_home("death", home, sizeof home);
     fill_run(home, &ended, &run);
-    store_fixture_sql(home, "update runs set status = 'running', ended_at = null, heartbeat = strftime('%s')");
+    store_fixture_sql(home,
+                      "update runs set status = 'running', ended_at = null, heartbeat = strftime('%s')");
     struct store *store = store_fixture_open(home);
     assert_int_equal(run_lock_acquire(store, run.id, &lock, &err), STATUS_OK);
     struct workbench *workbench = headless_open(home, NULL);

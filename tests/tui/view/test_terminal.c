@@ -217,14 +217,19 @@ TEST_CASE(on_a_terminal_with_one_screen_the_prompt_comes_below_it)
 TEST_CASE(a_crash_restores_the_terminal)
 {
     struct fixture *fixture = *state;
-    struct pty *pty = terminal_open_list(fixture, 24, 80);
-    pty_wait_text(pty, "3 runs");
-    pty_signal(pty, SIGABRT); /* which sanitizers leave alone */
-    assert_int_not_equal(pty_wait_exit(pty), 0);
-    assert_false(pty_on_alternate_screen(pty));
-    assert_true(pty_cursor_visible(pty));
-    assert_true(pty_modes_restored(pty));
-    pty_close(pty);
+    const int signals[] = {SIGABRT /* which sanitizers leave alone */, SIGQUIT};
+    for (size_t s = 0; s < sizeof signals / sizeof *signals; s++) {
+        struct pty *pty = terminal_open_list(fixture, 24, 80);
+        pty_wait_text(pty, "3 runs");
+        pty_signal(pty, signals[s]);
+        assert_int_equal(pty_wait_exit(pty), 128 + signals[s]);
+        assert_false(pty_on_alternate_screen(pty));
+        assert_true(pty_cursor_visible(pty));
+        assert_true(pty_modes_restored(pty));
+        static const char *const off[] = {"\033[?1003l", "\033[?2004l", "\033[?1l\033>"};
+        for (size_t i = 0; i < sizeof off / sizeof *off; i++) assert_non_null(strstr(pty_raw(pty), off[i]));
+        pty_close(pty);
+    }
 }
 
 TEST_CASE(hanging_up_ends_it)

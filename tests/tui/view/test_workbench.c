@@ -259,6 +259,23 @@ TEST_CASE(an_unknown_escape_sequence_is_no_command)
     pty_close(pty);
 }
 
+TEST_CASE(a_key_with_alt_is_not_that_key)
+{
+    struct fixture *fixture = *state;
+    const char *arguments[] = {"watch", "lion-first", NULL};
+    struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
+    pty_wait_text(pty, "▸loss");
+    pty_send(pty, "\033q\033D\033\303\251\033\177\t");
+    pty_wait_text(pty, "▸learning rate"); /* only the Tab counted */
+    pty_send(pty, "\033");
+    pty_wait_text(pty, "3 runs"); /* Escape alone */
+    pty_send(pty, "/lion");
+    pty_wait_text(pty, "/lion  1 match");
+    pty_send(pty, "\033x\025kjv");
+    pty_wait_text(pty, "/kjv  1 match"); /* typed on */
+    pty_close(pty);
+}
+
 TEST_CASE(stopping_asks_first_and_sends_an_order)
 {
     struct fixture *fixture = *state;
