@@ -208,8 +208,8 @@ static void checkpoints_draw(struct workbench *workbench, void *opaque, struct g
         grid_text(grid, 3, 4, grid->w - 4, STYLE_DIM, 0,
                   "none: c in the view of a run that trains writes one (checkpoint.every)");
     workbench_hint(workbench, state->run.status);
-    static const enum action acts[] = {ACTION_PROMPT, ACTION_FORK, ACTION_EXPORT, ACTION_DELETE,
-                                       ACTION_EVALUATE};
+    static const enum action acts[] = {ACTION_PROMPT, ACTION_FORK,   ACTION_EXPORT,
+                                       ACTION_DELETE, ACTION_RESUME, ACTION_EVALUATE};
     for (size_t i = 0; !state->list.count && i < sizeof acts / sizeof *acts; i++)
         workbench->no_hint[acts[i]] = true;
     if (!state->gone) workbench->no_hint[ACTION_UNDO] = true;

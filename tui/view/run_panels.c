@@ -114,9 +114,10 @@ void panel_draw_header(struct grid *grid, struct rect area, const struct run_mod
 int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
 {
     enum { TEXT_MAX = 16384 };
-    char detail[96] = "", text[TEXT_MAX] = "no text yet: t writes one";
+    char detail[96] = "", text[TEXT_MAX] = "no text was written";
     bool any = which < model->history.sample_count;
     if (area.h < 2) return 0;
+    if (label_is_live(model->info.status)) snprintf(text, sizeof text, "no text yet: t writes one");
     if (any) {
         const struct sample_record *sample = &model->history.samples[which];
         const char *more = which                             ? "  (older; Down: newer)"

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "runs/history.h"
 #include "runs/order.h"
 #include "tui/view/labels.h"
 #include "tui/view/workbench.h"
@@ -172,6 +173,20 @@ static void ask_further(struct workbench *workbench, const struct run_info *run,
                   TEXT_NUMBER(planned), TEXT_NUMBER(2 * planned), jump);
 }
 
+/* Whether a resume has nothing to continue from: the run's checkpoints are gone, or it was imported. A run
+ * that was killed before its first checkpoint starts over. */
+static bool is_without_origin(struct workbench *workbench, const struct run_info *run)
+{
+    struct arena arena = {0};
+    struct checkpoint_record *written;
+    size_t count = 0, i = 0;
+    bool read = !run_checkpoints_read(workbench->store, run->id, &arena, &written, &count, NULL);
+    while (read && i < count && !run_has_checkpoint(workbench->store, run->id, &written[i])) i++;
+    bool none = read && i == count && (count > 0 || run->status == RUN_FINISHED);
+    arena_release(&arena);
+    return none;
+}
+
 void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed)
 {
     bool done = run->total_steps > 0 && run->steps >= run->total_steps;
@@ -188,6 +203,8 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
     else if (workbench->resuming.pid)
         workbench_say(workbench, "%s is still being resumed: try again once it is training",
                       workbench->resuming.resumed);
+    else if (!confirmed && is_without_origin(workbench, run))
+        workbench_say(workbench, "%s has no checkpoint to continue from", run->name);
     else if (!confirmed && done)
         ask_further(workbench, run, planned);
     else if (!confirmed)
