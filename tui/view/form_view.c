@@ -98,6 +98,19 @@ static void add_run(const struct form_state *state, struct words *words)
 
 /* ---- what it would be ---- */
 
+/* Adds to the preview of a fork how many steps are left after its checkpoint, or that there are none. */
+static void count_left(struct form_state *state)
+{
+    struct form_preview *preview = &state->preview;
+    int64_t left = preview->total_steps - state->fork_step;
+    if (state->fork_step < 0 || *preview->problem || preview->total_steps <= 0) return;
+    text_add(preview->facts, sizeof preview->facts, "; ", "%" PRId64 " left to do", left);
+    if (left <= 0)
+        snprintf(preview->problem, sizeof preview->problem,
+                 "train.total_steps = %" PRId64 ": the checkpoint has done %" PRId64 " steps, give more",
+                 preview->total_steps, state->fork_step);
+}
+
 static void preview(struct workbench *workbench, struct form_state *state)
 {
     struct words words = {0};
@@ -106,6 +119,7 @@ static void preview(struct workbench *workbench, struct form_state *state)
     add_fields(state, &words, true);
     if (steps) add_word(&words, "train.total_steps", steps);
     workbench->options.preview(words.of, words.count, &state->preview);
+    count_left(state);
     arena_release(&words.arena);
     state->stale = true;
 }
@@ -566,10 +580,14 @@ static bool form_view_key(struct workbench *workbench, void *opaque, enum action
     } else if (action == ACTION_FIND_RATE) {
         find_rate(workbench, state);
         return true; /* another view is on top */
-    } else if (action == ACTION_START || (action == ACTION_ENTER && !field))
-        start(workbench, state);
-    else if (clears || (form_length_key(&state->length, &state->form, action, code) &&
-                        field == form_at(&state->form))) {
+    } else if (action == ACTION_START || (action == ACTION_ENTER && !field)) {
+        size_t wrong = *state->preview.problem ? wrong_field(state) : state->form.count;
+        if (state->fork_step >= 0 && wrong < state->form.count)
+            state->form.at = wrong; /* the note says why; the trainer would speak of commands */
+        else
+            start(workbench, state);
+    } else if (clears || (form_length_key(&state->length, &state->form, action, code) &&
+                          field == form_at(&state->form))) {
         state->touched = true;
         preview(workbench, state);
     }

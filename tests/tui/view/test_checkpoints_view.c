@@ -59,6 +59,25 @@ TEST_CASE(a_fork_is_started_from_the_form_with_what_was_changed)
                                   " where r.name = 'base-fork' and p.name = 'train.weight_decay'") == 0.09);
 }
 
+TEST_CASE(a_fork_of_the_last_checkpoint_asks_for_more_steps)
+{
+    struct pty *pty = open_checkpoints(40, 140);
+    pty_send(pty, "f");
+    pty_wait_text(pty, "Fork  of base from step 12");
+    pty_wait_text(pty, "train.total_steps = 12: the checkpoint has done 12 steps, give more");
+    pty_wait_text(pty, "!12 (as it was)");
+    assert_false(pty_has_text(pty, "about 0.0s"));
+    pty_send(pty, "\x12"); /* leads to the field */
+    pty_wait_text(pty, "─ train.total_steps ─");
+    assert_false(pty_has_text(pty, "not started"));
+    pty_send(pty, "15");
+    pty_wait_text(pty, "; 3 left to do");
+    pty_send(pty, "\x12");
+    pty_wait_text(pty, "15 / 15 steps");
+    pty_close(pty);
+    store_fixture_sql(trained_home, "delete from runs where name = 'base-fork'");
+}
+
 TEST_CASE(a_new_run_begins_with_the_configuration_of_another)
 {
     struct pty *pty = trained_base_watch(50, 120);
