@@ -13,7 +13,9 @@ static char base_steps[32]; /* that its epochs came to */
 static int train_base(void **state)
 {
     (void)state;
-    if (trained_base("--train.epochs=0.25 --train.warmup_steps=4 --data.end_token=3")) return 1;
+    if (trained_base("--train.epochs=0.25 --train.warmup_steps=4 --data.end_token=3 "
+                     "--checkpoint.every=20 --checkpoint.keep=3"))
+        return 1;
     snprintf(base_steps, sizeof base_steps, "%.0f",
              store_fixture_number(trained_home, "select total_steps from runs where name = 'base'"));
     return 0;
@@ -122,7 +124,7 @@ TEST_CASE(the_steps_of_epochs_are_unknown_while_what_decides_them_is_edited)
 TEST_CASE(a_fork_takes_edited_steps_and_otherwise_the_epochs_of_its_run)
 {
     char steps[64];
-    struct pty *pty = open_form("Cf", "Fork  of base from step ");
+    struct pty *pty = open_form("Cjf", "Fork  of base from step ");
     wait_schedule_of_base(pty);
     pty_wait_text(pty, "0.25 (as it was)");
     set(pty, "batch size", "1");
