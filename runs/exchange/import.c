@@ -1,9 +1,6 @@
-/* See import.h: opens the files one after the other, recognises the format of each, and makes a run from
- * their rows. */
+/* See import.h: makes a run from the rows of the files. */
 #include "runs/exchange/import.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,134 +12,21 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/exchange/import_paths.h"
 #include "runs/exchange/import_scalars.h"
-#include "runs/exchange/record_file.h"
+#include "runs/exchange/import_stage.h"
 #include "runs/journal.h"
 #include "runs/run.h"
-#include "runs/spill.h"
 #include "runs/table.h"
 
-/* Skips a byte order mark. Returns whether the first line is one of llm.c's log, "s:0 …"; leaves the stream
- * at its beginning. */
-static bool is_llmc(FILE *file)
-{
-    int c = getc(file);
-    if (c == 0xEF && (c = getc(file)) == 0xBB && (c = getc(file)) == 0xBF) c = getc(file);
-    if (c != EOF) ungetc(c, file);
-    long begin = ftell(file);
-    char word[4] = "";
-    bool llmc = fgets(word, sizeof word, file) && strncmp(word, "s:", 2) == 0 &&
-                ((word[2] >= '0' && word[2] <= '9') || word[2] == '-');
-    return fseek(file, begin, SEEK_SET) == 0 && llmc;
-}
-
-static enum status read_records(struct import *import, struct record_file *file)
-{
-    enum status status =
-        file->form == RECORDS_WANDB ? import_read_wandb(import, file) : import_read_events(import, file);
-    if (!status && file->cut)
-        snprintf(import->remark, sizeof import->remark,
-                 "%.120s: ends within a record, which was left out (its program was killed, or still writes)",
-                 file->path);
-    return status;
-}
-
-static enum status read_file(struct import *import, const char *path)
-{
-    struct err *err = import->err;
-    import->path = path;
-    import->line = 1;
-    struct record_file records;
-    enum status status = record_file_open(&records, path, err);
-    if (!status && spill_is_file(records.map.data, records.map.size))
-        status =
-            err_set(err, STATUS_USAGE,
-                    "%s: holds records of a run (copy its folder into %.200s/runs, then: %s doctor --repair)",
-                    path, store_home(import->store), TEXT_PROGRAM);
-    if (!status && records.form != RECORDS_NONE) status = read_records(import, &records);
-    bool done = status || records.form != RECORDS_NONE;
-    record_file_close(&records);
-    if (done) return status;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot open: %s", path,
-                       strerror(errno));
-    if (is_llmc(file)) {
-        status = import_set_kind(import, IMPORT_LLMC);
-        if (!status) status = import_read_llmc(import, file);
-    } else {
-        status = import_read_csv(import, file);
-    }
-    fclose(file);
-    return status;
-}
-
-/* Names that other programs give to what they log. */
-static int is_log(const struct dirent *entry)
-{
-    return strncmp(entry->d_name, "events.out.tfevents.", 20) == 0 || text_ends_with(entry->d_name, ".wandb");
-}
-
-/* Whether an entry of a folder may be the folder of a run: wandb's latest-run is a link to another one. */
-static bool is_run_folder(const char *path, const struct dirent *entry, char folder[PATH_MAX])
-{
-    struct stat found;
-    return *entry->d_name != '.' && !file_format_path(folder, PATH_MAX, NULL, "%s/%s", path, entry->d_name) &&
-           !lstat(folder, &found) && S_ISDIR(found.st_mode);
-}
-
-/* The first folder in `path` that has such logs, with a slash behind; "": none has. */
-static void find_logs(const char *path, char *buf, size_t size)
-{
-    char folder[PATH_MAX];
-    struct dirent **names = NULL;
-    int count = scandir(path, &names, NULL, versionsort);
-    *buf = '\0';
-    for (int i = 0; i < count; i++) {
-        struct dirent **logs = NULL;
-        int found = !*buf && is_run_folder(path, names[i], folder) ? scandir(folder, &logs, is_log, NULL) : 0;
-        if (found > 0) snprintf(buf, size, "%s/", names[i]->d_name);
-        while (found > 0) free(logs[--found]);
-        free(logs);
-        free(names[i]);
-    }
-    free(names);
-}
-
-/* Reads a file, or in a folder those that TensorBoard or wandb has written, the oldest first. */
-static enum status read_path(struct import *import, const char *path)
-{
-    char file[PATH_MAX];
-    struct dirent **logs = NULL;
-    if (!file_is_folder(path)) return read_file(import, path);
-    int count = scandir(path, &logs, is_log, versionsort);
-    enum status status = STATUS_OK;
-    for (int i = 0; i < count; i++) {
-        if (!status)
-            status = file_format_path(file, sizeof file, import->err, "%s/%s", path, logs[i]->d_name);
-        if (!status) status = read_file(import, file);
-        free(logs[i]);
-    }
-    free(logs);
-    import->path = path;
-    if (count > 0) return status;
-    char inside[NAME_MAX + 2];
-    const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
-    find_logs(path, inside, sizeof inside);
-    if (*inside)
-        return err_set(import->err, STATUS_USAGE,
-                       "%s: has logs in its folders (name one of these, such as %s%s%s)", path, path, slash,
-                       inside);
-    return err_set(import->err, STATUS_USAGE, "%s: is a folder (name the files in it: %s%s*.csv)", path, path,
-                   slash);
-}
-
-/* Names a run after the file's folder if no file names it: "logs/main.log" gives "logs". */
-static void name_after(const char *path, char *buf, size_t size)
+/* Names a run after the file's folder if no file names it: "logs/main.log" gives "logs", as does "logs/train"
+ * beside other parts of the run. */
+static void name_after(const char *path, bool part, char *buf, size_t size)
 {
     char whole[PATH_MAX];
     if (!realpath(path, whole)) snprintf(whole, sizeof whole, "%s", path);
-    snprintf(buf, size, "%s", basename(file_is_folder(whole) ? whole : dirname(whole)));
+    char *folder = file_is_folder(whole) ? whole : dirname(whole);
+    snprintf(buf, size, "%s", basename(part ? dirname(folder) : folder));
 }
 
 /* ---- from the rows to a run: the values that a trainer would have stored are computed from them ---- */
@@ -475,18 +359,22 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     int lock;
     enum status status = import_lock(store, &lock, import.err);
     if (!status) status = begin(&import);
-    for (size_t i = 0; !status && i < count; i++) status = read_path(&import, paths[i]);
+    if (!status) status = import_read_paths(&import, paths, count);
     if (!status && import.staged[TABLE_TAGS]) status = fit_tags(&import);
     if (!status) status = import_scalars_end(&import, names, sizeof names);
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
-        name_after(paths[0], fallback, sizeof fallback);
+        name_after(paths[0], import.several && !import.strangers, fallback, sizeof fallback);
         snprintf(message, sizeof message, "imported from %.120s", paths[0]);
         if (count > 1)
             text_add(message, sizeof message, " and ", "%zu more file%s", count - 1,
                      text_plural((int64_t)count - 1));
         status = make_run(&import, name, fallback, message, out);
     }
+    if (!status && import.left_out)
+        text_add(import.remark, sizeof import.remark, "; ",
+                 "%lld value%s left out: the step is below 0 or above 10^15", (long long)import.left_out,
+                 import.left_out == 1 ? " was" : "s were");
     if (!status) {
         memcpy(out->remark, import.remark, sizeof out->remark);
         memcpy(out->names, names, sizeof out->names);

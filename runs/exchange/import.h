@@ -4,7 +4,8 @@
  *   TensorBoard's scalars   `Wall time,Step,Value`, one metric per file, named by the file: loss.csv,
  *                           run-1-tag-val_loss.csv; a later record of a step wins
  *   TensorBoard's event files  (events.out.tfevents.…): their scalars; names as above, and other names become
- *                           measures of the evaluations (import_metrics.h)
+ *                           measures of the evaluations (import_metrics.h); import_paths.h has the rule for
+ *                           those in several folders
  *   wandb's offline runs (run-ID.wandb): the history as TensorBoard's scalars, the configuration as keys
  *                           wandb.…, numbers of the summary that the history lacks as measures at the end
  *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP eval:ACC`

@@ -71,6 +71,18 @@ static bool read_tensor(struct protobuf tensor, double *out)
 
 /* ---- events ---- */
 
+/* Puts the name of the folder before a tag: "validation/loss". As add_scalars of PyTorch and of tensorboardX
+ * makes a folder for each of its curves, which have one tag, the folder alone names such a curve: "loss_val"
+ * and "loss/val" of "loss". Its tag may be another's, too, which the slash at the end tells apart. */
+static void name_metric(const char *part, const char *tag, char *buf, size_t size)
+{
+    char folder[256], word[TAG_MAX_BYTES];
+    size_t n = strlen(scalar_word(tag, word, sizeof word));
+    scalar_word(part, folder, sizeof folder);
+    bool named = n && strncmp(folder, word, n) == 0 && folder[n] == '_';
+    snprintf(buf, size, "%s%s%s", part, *part ? "/" : "", named ? "" : tag);
+}
+
 /* Whether the value belongs to another part of TensorBoard, such as its histograms. */
 static bool is_of_other_plugin(struct protobuf metadata)
 {
@@ -91,7 +103,7 @@ static enum status read_value(struct import_scalars *scalars, struct protobuf va
 {
     enum { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
     struct protobuf_field field;
-    char tag[TAG_MAX_BYTES] = "";
+    char tag[TAG_MAX_BYTES] = "", name[2 * TAG_MAX_BYTES];
     double number = NAN;
     bool found = false;
     while (protobuf_next(&value, &field)) {
@@ -105,7 +117,13 @@ static enum status read_value(struct import_scalars *scalars, struct protobuf va
             found = true;
     }
     if (value.bad) return import_bad(scalars->import, "a value is damaged");
-    return found ? import_scalar(scalars, tag, step, wall_time, number) : STATUS_OK;
+    if (!found) return STATUS_OK;
+    if (step < 0 || step > IMPORT_STEP_MAX) {
+        scalars->import->left_out += !scalars->survey;
+        return STATUS_OK;
+    }
+    name_metric(scalars->import->part, tag, name, sizeof name);
+    return import_scalar(scalars, name, step, wall_time, number);
 }
 
 /* Whether a program begins to log at the step of the event, as PyTorch's says it with purge_step. */
@@ -127,9 +145,9 @@ static enum status take_start(struct import *import, int64_t step)
     char sql[100];
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && import->started && i < sizeof tables / sizeof *tables; i++) {
-        snprintf(sql, sizeof sql, "delete from temp.stage_%s where segment = 1 and step >= ?1",
+        snprintf(sql, sizeof sql, "delete from temp.stage_%s where segment = ?1 and step >= ?2",
                  store_tables[tables[i]].name);
-        status = store_do(import->store, import->err, sql, "i", step);
+        status = store_do(import->store, import->err, sql, "ii", (int64_t)import->segment, step);
     }
     import->started = true;
     import->turn++;
@@ -178,6 +196,12 @@ static enum status read_all(struct import_scalars *scalars, struct record_file *
 enum status import_read_events(struct import *import, struct record_file *file)
 {
     enum status status = import_set_kind(import, IMPORT_TENSORBOARD);
+    if (!status && import->strangers)
+        status =
+            err_set(import->err, STATUS_USAGE,
+                    "%s: is not in the same folder as other files (import one folder of TensorBoard's at "
+                    "a time; only folders named train, validation, eval or test are parts of one run)",
+                    import->path);
     struct import_scalars *scalars = calloc(1, sizeof *scalars);
     if (!status && !scalars) status = err_no_memory(import->err, "reading %s", import->path);
     if (!status) {

@@ -77,7 +77,7 @@ static bool fit_mfu(const struct import_metric *metric, double *value)
 static enum status stage(struct import_scalars *s, struct import_metric *metric, int64_t step,
                          double wall_time, double value)
 {
-    char number[24], time[40], text[40];
+    char segment[16], number[24], time[40], text[40];
     const struct column_info *column = metric->column;
     enum store_table table = metric->table;
     struct import_rows *rows = NULL;
@@ -98,12 +98,13 @@ static enum status stage(struct import_scalars *s, struct import_metric *metric,
     if (again && table != TABLE_STEPS) return STATUS_OK;
     metric->turn = s->import->turn;
     metric->value = value;
+    snprintf(segment, sizeof segment, "%d", s->import->segment);
     snprintf(number, sizeof number, "%" PRId64,
              step - (table == TABLE_STEPS && s->import->steps_done && step > 0));
     text_format_double(wall_time, time, sizeof time);
     text_format_double(value, text, sizeof text);
     const char *last = table == TABLE_MEASURES ? metric->word : isfinite(wall_time) ? time : NULL;
-    return import_rows_add(rows, (const char *[]){"1", number, text, last});
+    return import_rows_add(rows, (const char *[]){segment, number, text, last});
 }
 
 enum status import_scalar(struct import_scalars *scalars, const char *name, int64_t step, double wall_time,

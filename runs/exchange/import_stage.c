@@ -7,9 +7,6 @@
 #include "core/base/text.h"
 #include "runs/annotation.h"
 
-/* A larger number is a damaged value, not a step. The limit also keeps arithmetic on steps from
- * overflowing. */
-#define STEP_MAX    INT64_C(1000000000000000)
 #define SEGMENT_MAX INT64_C(1000000)
 
 enum { KEY_MAX = 120 };
@@ -158,7 +155,7 @@ static enum status read_integer(struct import *import, const struct column_info 
         *out = (int64_t)real;
     }
     int64_t least = column == &store_columns[COLUMN_EVENTS_step] ? -1 : 0; /* an event may have no step */
-    if (strcmp(column->name, "step") == 0 && (*out < least || *out > STEP_MAX))
+    if (strcmp(column->name, "step") == 0 && (*out < least || *out > IMPORT_STEP_MAX))
         return import_bad(import, "step: %lld is out of range", (long long)*out);
     if (strcmp(column->name, "segment") == 0 && (*out < 1 || *out > SEGMENT_MAX))
         return import_bad(import, "segment: %lld is not in 1 to %lld", (long long)*out,

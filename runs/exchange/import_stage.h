@@ -4,6 +4,7 @@
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -17,6 +18,10 @@ enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC, 
 /* The last second of the year 9999: a larger number is not a time. */
 #define IMPORT_TIME_MAX 253402300799.0
 
+/* A larger number is a damaged value, not a step. The limit also keeps arithmetic on steps from
+ * overflowing. */
+#define IMPORT_STEP_MAX INT64_C(1000000000000000)
+
 struct record_file;
 
 struct import {
@@ -27,7 +32,12 @@ struct import {
     bool staged[TABLE_COUNT];  /* the temporary table temp.stage_NAME exists */
     char run[RUN_ID_MAX];      /* the run's id in one of our CSV files; "": none yet */
     char run_path[128];        /* the file with that id, for messages */
+    char folder[PATH_MAX];     /* that of the logs being read; "": none yet */
+    char part[200];            /* its name, which begins those of its metrics; "": they have their own */
+    int segment;               /* in which the metrics of this folder are staged */
+    bool several, strangers;   /* the files are in several folders; these are not parts of one run */
     bool started;              /* an event file has said that its program starts */
+    int64_t left_out;          /* values of steps that are none */
     double began, ended;       /* the first and the last time of a log's values; 0: they have none */
     char remark[300];          /* about something left out; "": all was read */
     struct import_turns turns; /* the transactions that store the run */

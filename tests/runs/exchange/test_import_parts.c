@@ -1,0 +1,142 @@
+/* Logs of TensorBoard in several folders: the parts of one run, as Keras, PyTorch and tensorboardX make them,
+ * and those of other runs. */
+#include "runs/exchange/export.h"
+#include "tests/cmocka.h"
+#include "tests/runs/exchange/exchange_fixture.h"
+
+#define LOGS   "tests/fixtures/logs/"
+#define EVENTS "/events.out.tfevents.1"
+
+/* Copies a log to a folder below `home`. */
+static void put(const char *home, const char *folder, const char *log)
+{
+    char name[EXCHANGE_PATH_MAX], path[EXCHANGE_PATH_MAX];
+    size_t size;
+    char *bytes = store_fixture_slurp(log, &size);
+    snprintf(name, sizeof name, "%s" EVENTS, folder);
+    exchange_write(home, name, bytes, size, path);
+    free(bytes);
+}
+
+/* Imports up to two paths below `home` as a run called `name`. */
+static enum status take(const char *home, const char *first, const char *second, const char *name,
+                        struct err *err)
+{
+    char path[2][EXCHANGE_PATH_MAX];
+    const char *paths[] = {path[0], path[1]};
+    struct import_outcome made;
+    struct store *store = store_fixture_open(home);
+    snprintf(path[0], sizeof path[0], "%s/%s", home, first);
+    snprintf(path[1], sizeof path[1], "%s/%s", home, second ? second : "");
+    enum status status = import_files(store, paths, second ? 2 : 1, name, &made, err);
+    if (!status && !name) assert_string_equal(made.name, "keras");
+    store_close(store);
+    return status;
+}
+
+static void expect(const char *home, const char *sql, const char *want)
+{
+    char *got = store_fixture_text(home, sql);
+    if (strcmp(got, want) != 0) fail_msg("%s gives:\n%s\nnot:\n%s", sql, got, want);
+    free(got);
+}
+
+#define LOSSES   "select group_concat(step || ' ' || loss) from steps"
+#define VALUES   "select group_concat(step || ' ' || val_loss) from evals"
+#define MEASURES "select name, group_concat(value) from measures group by name order by name"
+
+/* The tags of both are train/loss, loss and Loss, of which the last comes first by its bytes. */
+TEST_CASE(folders_for_training_and_validation_are_parts_of_a_run)
+{
+    static const char *const paths[][2] = {{"keras", NULL},
+                                           {"keras/train", "keras/validation"},
+                                           {"keras/validation" EVENTS, "keras/train" EVENTS}};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char home[PATH_MAX];
+        struct err err = {0};
+        store_fixture_home("parts", home, sizeof home);
+        put(home, "keras/train", LOGS "two_losses.tfevents");
+        put(home, "keras/validation", LOGS "two_losses.tfevents");
+        if (take(home, paths[i][0], paths[i][1], NULL, &err)) fail_msg("%s", err.text);
+        expect(home, LOSSES, "0 0.0,1 1.0,2 2.0");
+        expect(home, VALUES, "0 0.0,1 1.0,2 2.0");
+        expect(home, MEASURES,
+               "train_loss|9.0,8.75,8.5\ntrain_train_loss|3.0,2.75,2.5\n"
+               "validation_loss|9.0,8.75,8.5\nvalidation_train_loss|3.0,2.75,2.5");
+        expect(home, "select count(*), min(segment), max(segment) from segments", "1|1|1");
+    }
+}
+
+/* add_scalars makes a folder for each curve, in which all have one tag. */
+TEST_CASE(folders_beside_event_files_are_read_with_their_names)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    store_fixture_home("curves", home, sizeof home);
+    put(home, "run", LOGS "measures.tfevents");
+    put(home, "run/train/loss/val", LOGS "two_losses.tfevents");
+    put(home, "run/checkpoints/deep", LOGS "measures.tfevents");
+    if (take(home, "run", NULL, "run", &err)) fail_msg("%s", err.text);
+    expect(
+        home, MEASURES,
+        "checkpoints_deep_reward_best|0.0,1.0,2.0\ncheckpoints_deep_reward_mean|0.0,0.25,0.5\n"
+        "reward_best|0.0,1.0,2.0\nreward_mean|0.0,0.25,0.5\n"
+        "train_loss_val|3.0,2.75,2.5\ntrain_loss_val_loss|0.0,1.0,2.0\ntrain_loss_val_loss_2|9.0,8.75,8.5");
+}
+
+/* Each program began again at step 2 after it had logged step 4. */
+TEST_CASE(a_restart_takes_nothing_back_from_another_part)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    store_fixture_home("restarts", home, sizeof home);
+    put(home, "keras/train", LOGS "restarted.tfevents");
+    put(home, "keras/validation", LOGS "restarted.tfevents");
+    if (take(home, "keras", NULL, NULL, &err)) fail_msg("%s", err.text);
+    expect(home, "select distinct count(*) from measures group by name", "4");
+    expect(home, "select count(distinct name) from measures", "6");
+}
+
+TEST_CASE(logs_of_several_runs_are_not_mixed)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    store_fixture_home("strangers", home, sizeof home);
+    put(home, "a/train", LOGS "two_losses.tfevents");
+    put(home, "b/train", LOGS "two_losses.tfevents");
+    assert_int_equal(take(home, "a/train", "b/train", "run", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "is not in the same folder as other files"));
+    assert_int_equal(take(home, "a", "b", "run", &err), STATUS_USAGE);
+    expect(home, "select count(*) from runs", "0");
+}
+
+TEST_CASE(values_at_a_step_that_is_none_are_counted_and_left_out)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    struct import_outcome made;
+    const char *path = LOGS "odd.tfevents";
+    store_fixture_home("odd-steps", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    if (import_files(store, &path, 1, NULL, &made, &err)) fail_msg("%s", err.text);
+    assert_string_equal(made.remark, "2 values were left out: the step is below 0 or above 10^15");
+    store_close(store);
+    expect(home, LOSSES, "0 3.0,1 2.75,2 2.5,3 2.25");
+}
+
+/* The column holds whole numbers. */
+TEST_CASE(a_metric_with_fractions_is_a_measure_as_a_whole)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    struct import_outcome made;
+    const char *path = LOGS "odd.tfevents";
+    store_fixture_home("odd-tokens", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    if (import_files(store, &path, 1, NULL, &made, &err)) fail_msg("%s", err.text);
+    store_close(store);
+    expect(home, MEASURES, "tokens_2|0.0,0.5,1.0,1.5");
+    expect(home, "select count(*), count(tokens) from steps", "4|0");
+}
+
+TEST_MAIN()
