@@ -40,7 +40,10 @@ static enum status add_step_metrics(struct list *list)
     char sql[SQL_MAX];
     sqlite3_stmt *select;
     bool row, known[ROLLUP_METRICS] = {false};
-    snprintf(sql, sizeof sql, "select count(*)");
+    snprintf(sql, sizeof sql,
+             "select count(*) or exists(select 1 from runs where id = ?1 and status = 'finished')"
+             " and (exists(select 1 from evals where run_id = ?1)"
+             "  or exists(select 1 from measures where run_id = ?1))");
     for (int m = 0; m < ROLLUP_METRICS; m++)
         text_add(sql, sizeof sql, ", ",
                  "max(%s is not null or nan & %d) or"
@@ -53,7 +56,7 @@ static enum status add_step_metrics(struct list *list)
     enum status status = store_query(list->store, &select, list->err, sql, "s", list->run_id);
     if (!status) status = store_step(list->store, select, &row, list->err);
     if (status) return status;
-    bool any = row && sqlite3_column_int(select, 0) > 0;
+    bool any = row && sqlite3_column_int(select, 0) != 0;
     for (int m = 0; m < ROLLUP_METRICS; m++)
         known[m] = any ? sqlite3_column_int(select, m + 1) != 0 : m != METRIC_MFU;
     sqlite3_reset(select);

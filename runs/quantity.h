@@ -17,7 +17,7 @@ struct quantity {
 };
 
 /* Lists them in `arena`: metrics of steps, evaluations, measures, devices, ranks, generated texts. A run
- * without steps has those that each step records. */
+ * without steps has those that each step records, unless it is an import that has other values. */
 enum status quantity_list(struct store *store, const char *run_id, struct arena *arena, struct quantity **out,
                           size_t *count, struct err *err);
 

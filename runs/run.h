@@ -119,6 +119,10 @@ enum status run_find_named(struct store *store, const char *name, struct run_inf
 #define RUN_PARTIAL "incomplete: "
 bool run_is_partial(const struct run_info *run);
 
+/* Whether its history was read from files, which have no checkpoints: its message begins so. */
+#define RUN_FROM_FILES "imported from "
+bool run_is_imported(const struct run_info *run);
+
 /* Whether it is what a killed run_delete has left: its message begins so or, where a full disk had no room
  * for that, its checkpoints are going. Training it again clears both. */
 #define RUN_DELETION          "deleting it was interrupted"

@@ -295,6 +295,11 @@ bool run_is_partial(const struct run_info *run)
     return run->status == RUN_CRASHED && strncmp(run->message, RUN_PARTIAL, strlen(RUN_PARTIAL)) == 0;
 }
 
+bool run_is_imported(const struct run_info *run)
+{
+    return run->status == RUN_FINISHED && strncmp(run->message, RUN_FROM_FILES, strlen(RUN_FROM_FILES)) == 0;
+}
+
 enum status run_find_all(struct store *store, const char *const *words, size_t count, struct arena *arena,
                          struct run_info **out, struct err *err)
 {

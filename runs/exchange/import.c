@@ -147,9 +147,9 @@ static enum status restore_config(struct import *import, const char *id)
 }
 
 /* Makes one row per segment that any table names, unless a table of segments was imported. In a run without
- * steps a segment begins with its first evaluation, so that the evaluations are shown. Measures have no times
- * in the store: without steps and evaluations those of the log count. They are found before
- * the transaction in which they are stored: a long history takes seconds to read. */
+ * steps a segment begins with its first evaluation or measure, so that these are shown. Measures have no
+ * times in the store: without steps and evaluations those of the log count. They are found before the
+ * transaction in which they are stored: a long history takes seconds to read. */
 static enum status make_segments(struct import *import, const char *id, double now)
 {
     enum status status = store_commit(import->store, import->err);
@@ -163,7 +163,8 @@ static enum status make_segments(struct import *import, const char *id, double n
             "  (select segment, step, null as eval, wall_time - ifnull(step_ms, 0) / 1e3 as began,"
             "    wall_time as ended from steps where run_id = ?1"
             "   union all select segment, null, step, wall_time, wall_time from evals where run_id = ?1"
-            "   union all select segment, null, null, null, null from measures where run_id = ?1"
+            "   union all select segment, null, min(step), null, null from measures where run_id = ?1"
+            "    group by segment"
             "   union all select segment, null, null, null, null from classes where run_id = ?1"
             "   union all select segment, null, null, null, null from confusion where run_id = ?1"
             "   union all select segment, null, null, null, null from early_stopping where run_id = ?1"
@@ -185,14 +186,14 @@ static enum status make_segments(struct import *import, const char *id, double n
 
 static enum status update_row(struct import *import, const char *id, const char *message, double now)
 {
-    char sql[TABLE_HISTORY_MAX + 400], evals[TABLE_HISTORY_MAX];
+    char sql[2 * TABLE_HISTORY_MAX + 400], evals[TABLE_HISTORY_MAX], measures[TABLE_HISTORY_MAX];
     snprintf(sql, sizeof sql,
              "update runs set status = 'finished', message = ?2,"
-             " steps = max(steps, ifnull((select max(step) %s), 0)),"
+             " steps = max(steps, ifnull((select max(step) %s), 0), ifnull((select max(step) %s), 0)),"
              " ended_at = ifnull((select max(ended_at) from segments where run_id = ?1"
              "  having max(ended_at) between 0 and ?3), ?4),"
              " segment = ifnull((select max(segment) from segments where run_id = ?1), 1) where id = ?1",
-             table_history(TABLE_EVALS, evals));
+             table_history(TABLE_EVALS, evals), table_history(TABLE_MEASURES, measures));
     enum status status =
         store_do(import->store, import->err, "update runs set tokens = null where id = ?1", "s", id);
     if (!status) status = journal_count_steps(import->store, id, import->err);
@@ -365,7 +366,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
         name_after(paths[0], import.several && !import.strangers, fallback, sizeof fallback);
-        snprintf(message, sizeof message, "imported from %.120s", paths[0]);
+        snprintf(message, sizeof message, RUN_FROM_FILES "%.120s", paths[0]);
         if (count > 1)
             text_add(message, sizeof message, " and ", "%zu more file%s", count - 1,
                      text_plural((int64_t)count - 1));

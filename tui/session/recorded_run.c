@@ -32,6 +32,12 @@ static enum status read_run(const char *word, struct store **store, struct recor
     status = run_ranks(*store, out->info.id, &out->ranks, err);
     if (!status) status = run_config(*store, out->info.id, &stored, err);
     if (!status) status = config_read_effective(&out->config, stored, out->info.id, err);
+    if (status && run_is_imported(&out->info))
+        status =
+            err_set(err, STATUS_NOT_FOUND,
+                    "run %s: was imported with the configuration of another program, and has no checkpoint "
+                    "to continue from",
+                    out->info.id);
     if (status) config_init(&out->config); /* discard the partial result */
     free(stored);
     return status;

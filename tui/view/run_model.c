@@ -251,5 +251,7 @@ int64_t run_model_newest_step(const struct run_model *model)
     /* steps count from 0, an evaluation stores the steps done: the last one lies after the last step */
     if (model->history.eval_count && model->history.evals[0].step > newest)
         newest = model->history.evals[0].step;
+    if (model->history.measure_count && model->history.measures[0].step > newest)
+        newest = model->history.measures[0].step;
     return newest < SERIES_LAST_STEP ? newest : SERIES_LAST_STEP;
 }

@@ -200,6 +200,8 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
                       WORKBENCH_KEY(workbench, ACTION_PAUSE));
     else if (label_is_live(run->status))
         workbench_say(workbench, "%s is training already", run->name);
+    else if (run_is_imported(run))
+        workbench_say(workbench, "%s was imported: it has no checkpoint to continue from", run->name);
     else if (workbench->resuming.pid)
         workbench_say(workbench, "%s is still being resumed: try again once it is training",
                       workbench->resuming.resumed);

@@ -10,6 +10,7 @@
 #include "runs/exchange/export.h"
 #include "runs/exchange/protobuf.h"
 #include "runs/exchange/record_file.h"
+#include "runs/quantity.h"
 #include "tests/cmocka.h"
 #include "tests/long.h"
 #include "tests/runs/exchange/exchange_fixture.h"
@@ -96,6 +97,27 @@ TEST_CASE(a_log_of_measures_alone_keeps_its_times)
     assert_true(store_fixture_number(home, "select ended_at from runs") == 1700000120.5);
     assert_true(store_fixture_number(home, "select started_at from segments") == 1700000000);
     assert_true(store_fixture_number(home, "select ended_at from segments") == 1700000120.5);
+    store_close(store);
+}
+
+TEST_CASE(a_log_of_measures_alone_has_their_steps_and_their_charts)
+{
+    char home[PATH_MAX];
+    struct arena arena = {0};
+    struct quantity *charts;
+    size_t count;
+    struct run_info run;
+    struct err err = {0};
+    store_fixture_home("measured", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, LOGS "measures.tfevents");
+    assert_int_equal(run_get(store, made.id, &run, &err), STATUS_OK);
+    assert_true(run.steps == 2 && run.total_steps == 2);
+    assert_int_equal(quantity_list(store, made.id, &arena, &charts, &count, &err), STATUS_OK);
+    assert_int_equal(count, 2);
+    assert_string_equal(charts[0].name, "reward_best");
+    assert_string_equal(charts[1].name, "reward_mean");
+    arena_release(&arena);
     store_close(store);
 }
 

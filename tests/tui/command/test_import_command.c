@@ -76,6 +76,19 @@ TEST_CASE(import_prints_the_id_and_every_command_knows_the_run)
     assert_non_null(strstr(out, "main.log"));
 }
 
+TEST_CASE(a_run_with_the_configuration_of_another_program_cannot_be_resumed)
+{
+    static const char *const commands[] = {"resume", "fork"};
+    char home[PATH_MAX];
+    three_runs_home("import-wandb", home);
+    process_run(0, "import", "tests/fixtures/logs/offline.wandb", NULL);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        process_expect_sentence(
+            process_run(1, commands[i], "latest", NULL),
+            "was imported with the configuration of another program, and has no checkpoint "
+            "to continue from");
+}
+
 STAGE_CASE(importing_what_is_not_there_makes_no_store, struct stage *s)
 {
     const char *away = stage_path(s, "away"), *one = stage_path(s, "loss.csv");

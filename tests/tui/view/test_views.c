@@ -333,6 +333,19 @@ TEST_CASE(a_finished_run_is_trained_further_with_a_warning_of_the_learning_rate)
     headless_expect_not(workbench, 80, 24, "learning rate");
 }
 
+TEST_CASE(an_imported_run_is_not_trained_further)
+{
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("imported", home, sizeof home);
+    fill_finished(home, "done", &run);
+    store_fixture_sql(home, "update runs set message = 'imported from wandb/run-1'");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "r");
+    headless_expect(workbench, 80, 24, 80, "done was imported: it has no checkpoint to continue from");
+    headless_expect_not(workbench, 80, 24, "Train it further");
+}
+
 TEST_CASE(views_do_not_pile_up_without_end)
 {
     char home[1024];
