@@ -128,12 +128,39 @@ static enum status check_run(struct reader *r, const char *text)
                    import->run);
 }
 
+/* Blanks at the ends of a field belong to it (RFC 4180), but for libcsv. */
+static int is_no_space(unsigned char c)
+{
+    (void)c;
+    return 0;
+}
+
+/* Whether blanks at the ends of the next field count: those of a text of one of our tables do. */
+static bool is_text(const struct reader *r)
+{
+    int i = r->field - r->own;
+    const struct column_info *column = i >= 0 && i < r->rows.count ? r->rows.columns[i] : NULL;
+    return !r->in_header && column && column_is_text(column) && !column->words;
+}
+
+/* Cuts the blanks off; NULL: nothing is left. */
+static char *without_blanks(char *text)
+{
+    size_t n = strlen(text);
+    while (n && (text[n - 1] == ' ' || text[n - 1] == '\t')) n--;
+    text[n] = '\0';
+    text += strspn(text, " \t");
+    return *text ? text : NULL;
+}
+
 static void take_field(void *bytes, size_t n, void *context)
 {
     struct reader *r = context;
     const char *text = bytes;
     if (r->status) return;
-    if (text && memchr(text, '\0', n))
+    bool zero = text && memchr(text, '\0', n);
+    if (n && !zero && !is_text(r)) text = without_blanks(bytes);
+    if (zero)
         r->status = import_bad(r->import, "holds a zero byte");
     else if (r->in_header && r->header_count < HEADER_MAX)
         snprintf(r->header[r->header_count++], NAME_MAX_BYTES, "%s", text ? text : "");
@@ -209,6 +236,7 @@ enum status import_read_csv(struct import *import, FILE *file)
         return err_no_memory(import->err, "reading %s", import->path);
     }
     csv_set_realloc_func(&r->parser, bounded_realloc);
+    csv_set_space_func(&r->parser, is_no_space);
     csv_set_blk_size(&r->parser,
                      CHUNK_BYTES); /* by 128 bytes, a long field would be copied a thousand times */
     r->import = import;

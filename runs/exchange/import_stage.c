@@ -163,12 +163,23 @@ static enum status read_integer(struct import *import, const struct column_info 
     return STATUS_OK;
 }
 
+/* Whether rows are told apart by the column. */
+static bool is_key_part(const struct import_rows *rows, const struct column_info *column)
+{
+    const struct table_info *table = &store_tables[rows->table];
+    return table->keyed && strstr(table->order, column->name);
+}
+
 enum status import_rows_field(struct import_rows *rows, int i, const char *text)
 {
     const struct column_info *column = rows->columns[i];
     bool needed = strstr(column->sql, "not null") || column == rows->value;
     int64_t integer;
     double real;
+    /* other programs write an empty text as they write none: pandas */
+    if (!text && strncmp(column->sql, "text not null", 13) == 0 && !column->words &&
+        !is_key_part(rows, column))
+        text = "";
     if (!text && needed) return import_bad(rows->import, "%s: is missing", column->name);
     if (!text) {
         sqlite3_bind_null(rows->insert, i + 1);

@@ -140,6 +140,46 @@ TEST_CASE(what_was_exported_comes_back_byte_for_byte)
     store_close(to);
 }
 
+/* It writes an empty text as it writes none, and puts no quotes around blanks. */
+TEST_CASE(tables_that_pandas_has_written_again_come_back)
+{
+    static const char *const tables[][2] = {
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,, 1,\t,2.5 ,,,,,\n"},
+        {"samples.csv", "run,segment,step,prompt,text\n" ORIGIN ",1,1,  a, b \t\n" ORIGIN ",1,1,\" c\", \n"},
+        {"params.csv", "run,name,value\n" ORIGIN ",data.val,\n" ORIGIN ",train.seed,1\n"},
+    };
+    char home[PATH_MAX], files[4][EXCHANGE_PATH_MAX], runs[2000];
+    const char *paths[] = {files[0], files[1], files[2], files[3]};
+    struct err err = {0};
+    struct import_outcome made;
+    store_fixture_home("pandas", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    for (int i = 0; i < 3; i++)
+        exchange_write(home, tables[i][0], tables[i][1], strlen(tables[i][1]), files[i]);
+    if (import_files(store, paths, 3, NULL, &made, &err)) fail_msg("%s", err.text);
+    char *row = exchange_table(store, made.id, TABLE_RUNS), *out = runs;
+    for (const char *at = row; *at; at++)
+        if (*at != '"') *out++ = *at;
+    *out = '\0';
+    assert_non_null(strstr(row, ",\"\","));
+    exchange_write(home, "runs.csv", runs, strlen(runs), files[3]);
+    if (import_files(store, paths, 4, "again", &made, &err)) fail_msg("%s", err.text);
+    store_close(store);
+    char *texts =
+             store_fixture_text(home, "select prompt || '|' || text || '|' from samples where run_id like "
+                                      "'%again' order by id"),
+         *values =
+             store_fixture_text(home, "select value from params where run_id like '%again' order by name");
+    assert_string_equal(texts, "  a| b \t|\n c| |");
+    assert_string_equal(values, "\n1");
+    assert_true(store_fixture_number(home,
+                                     "select count(*) from steps where wall_time = 1 and loss = 2.5 and "
+                                     "step_ms is null") == 2);
+    free(row);
+    free(texts);
+    free(values);
+}
+
 /* A text that would mean something else where it is used is refused, with its line. */
 TEST_CASE(tags_that_a_run_has_no_room_for_are_left_out)
 {
