@@ -11,6 +11,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/exchange/export_events.h"
 #include "runs/run.h"
 #include "runs/table.h"
 
@@ -215,17 +216,19 @@ static enum status list_metrics(struct store *store, const char *run_id, struct 
 enum { STEP, WALL_TIME, WALL_TIME_NAN, VALUE, VALUE_NAN };
 
 /* Selects the run's values of a metric; *row: there is a first one. Measures have the time of their
- * evaluation. */
+ * evaluation, or of the step: an import may lack evaluations. */
 static enum status select_metric(struct store *store, const char *run_id, const struct metric_source *metric,
                                  sqlite3_stmt **out, bool *row, struct err *err)
 {
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 400], time[240];
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 900], time[500];
     const struct column_info *column = metric->value;
     bool measure = metric->table == TABLE_MEASURES;
     if (measure)
-        snprintf(time, sizeof time,
-                 "(select wall_time from evals e where e.run_id = ?1 and e.segment = t.segment and"
-                 " e.step = t.step), 0");
+        snprintf(
+            time, sizeof time,
+            "coalesce((select wall_time from evals e where e.run_id = ?1 and e.segment = t.segment and"
+            " e.step = t.step), (select wall_time from steps s where s.run_id = ?1 and"
+            " s.segment = t.segment and s.step in (t.step, t.step - 1) order by s.step desc limit 1)), 0");
     else
         snprintf(time, sizeof time, "wall_time, nan & %d", table_column(metric->table, "wall_time")->null);
     snprintf(
@@ -358,6 +361,17 @@ enum status export_curves(const struct export_curve *curves, size_t count, const
     return file_out_close(&file, STATUS_OK, csv.error, err);
 }
 
+/* ---- TensorBoard ---- */
+
+/* A measure may have the name of a column, such as loss, whose values it must not be mixed with. */
+static const char *tag_of(const struct metric_source *metric, char tag[EVENT_TAG_MAX])
+{
+    bool column = table_column(TABLE_STEPS, metric->name) || table_column(TABLE_EVALS, metric->name);
+    clean_line(tag, EVENT_TAG_MAX - 2, metric->name);
+    if (metric->table == TABLE_MEASURES && column) strcat(tag, "_2");
+    return tag;
+}
+
 /* A name must not lead out of the folder, nor change a terminal that shows it. */
 static bool can_name_file(const char *name)
 {
@@ -366,17 +380,17 @@ static bool can_name_file(const char *name)
     return *name && *name != '.';
 }
 
-static enum status write_scalars(struct store *store, sqlite3_stmt *select,
-                                 const struct metric_source *metric, const char *folder, struct err *err)
+static enum status write_table(struct store *store, sqlite3_stmt *select, const struct metric_source *metric,
+                               const char *folder, struct err *err)
 {
     static const char *const header[] = {"Wall time", "Step", "Value"};
     struct file_out file;
-    char path[PATH_MAX];
+    char path[PATH_MAX], tag[EVENT_TAG_MAX];
     if (!can_name_file(metric->name))
         return err_set(err, STATUS_CORRUPT,
                        "measure %.80s: its name cannot be the name of a file (a damaged database?)",
                        CLEAN_LINE(metric->name));
-    enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, metric->name);
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, tag_of(metric, tag));
     if (!status) status = file_out_replace(&file, path, "Wall time,Step,Value", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
@@ -399,13 +413,68 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
     if (!status && !*written) status = err_no_memory(err, "a list of metrics");
     for (size_t m = 0; !status && m < metrics.count; m++) {
         sqlite3_stmt *select;
+        char tag[EVENT_TAG_MAX];
         bool row;
         status = select_metric(store, run_id, &metrics.of[m], &select, &row, err);
         if (status || !row) continue;
-        status = write_scalars(store, select, &metrics.of[m], folder, err);
+        status = write_table(store, select, &metrics.of[m], folder, err);
         sqlite3_reset(select);
-        if (!status) (*written)[(*count)++] = metrics.of[m].name;
+        if (!status) (*written)[*count] = arena_strdup(arena, tag_of(&metrics.of[m], tag));
+        if (!status && !(*written)[(*count)++]) status = err_no_memory(err, "a list of metrics");
     }
+    store_read_end(store);
+    return status;
+}
+
+/* Writes the values of a metric, if it has any, and adds their number to *count. */
+static enum status write_scalars(struct store *store, const char *run_id, const struct metric_source *metric,
+                                 struct record_writer *out, int64_t *count, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    char tag[EVENT_TAG_MAX];
+    enum status status = select_metric(store, run_id, metric, &select, &row, err);
+    tag_of(metric, tag);
+    for (; !status && row && !out->error; ++*count, status = store_step(store, select, &row, err))
+        event_out_scalar(out, tag, sqlite3_column_int64(select, STEP), store_column_double(select, WALL_TIME),
+                         store_column_double(select, VALUE));
+    if (!status) sqlite3_reset(select);
+    return status;
+}
+
+/* Writes all of them to a file, of which nothing stays if there is no value. */
+static enum status write_events(struct store *store, const struct run_info *run,
+                                const struct metric_list *metrics, const char *path, int64_t *count,
+                                struct err *err)
+{
+    static const char length[] = "\x18"; /* of the first record */
+    struct record_writer out;
+    struct file_out file;
+    enum status status = file_out_replace(&file, path, length, err);
+    if (status) return status;
+    event_out_begin(&out, file.stream, run->created_at);
+    for (size_t m = 0; !status && m < metrics->count; m++)
+        status = write_scalars(store, run->id, &metrics->of[m], &out, count, err);
+    bool nothing = !status && !out.error && !*count;
+    status = file_out_close(&file, nothing ? STATUS_NOT_FOUND : status, out.error, err);
+    return nothing ? STATUS_OK : status;
+}
+
+enum status export_events(struct store *store, const char *run_id, struct metric_choice choice,
+                          const char *folder, char path[PATH_MAX], int64_t *count, struct err *err)
+{
+    struct run_info run;
+    struct arena arena = {0};
+    struct metric_list metrics = {0};
+    *count = 0;
+    enum status status = store_read_begin(store, err);
+    if (!status) status = run_get(store, run_id, &run, err);
+    if (!status) status = list_metrics(store, run_id, choice, &arena, &metrics, err);
+    if (!status) /* named as TensorBoard knows its files, and the same each time */
+        status = file_format_path(path, PATH_MAX, err, "%s/events.out.tfevents.%010" PRId64 ".anneal", folder,
+                                  (int64_t)run.created_at);
+    if (!status) status = write_events(store, &run, &metrics, path, count, err);
+    arena_release(&arena);
     store_read_end(store);
     return status;
 }

@@ -4,6 +4,7 @@
 #ifndef ANNEAL_RUNS_EXCHANGE_EXPORT_H
 #define ANNEAL_RUNS_EXCHANGE_EXPORT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -54,6 +55,12 @@ enum status export_curves(const struct export_curve *curves, size_t count, const
 enum status export_tensorboard(struct store *store, const char *run_id, struct metric_choice choice,
                                const char *folder, struct arena *arena, const char ***written, size_t *count,
                                struct err *err);
+
+/* An event file of TensorBoard in the folder, which must exist, with the metrics as scalars under their names
+ * (of a measure that has the name of a column, with _2 behind), rounded to floats. The path is the same each
+ * time; *count: how many values it has, without any of which no file is written. */
+enum status export_events(struct store *store, const char *run_id, struct metric_choice choice,
+                          const char *folder, char path[PATH_MAX], int64_t *count, struct err *err);
 
 /* A run as one JSON document, for programs that want everything at once:
  *

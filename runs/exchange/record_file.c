@@ -1,6 +1,7 @@
 /* See record_file.h. */
 #include "runs/exchange/record_file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,26 +12,25 @@
 #define CRC32  0xEDB88320u /* of ISO 3309, as in zlib */
 #define CRC32C 0x82F63B78u /* of RFC 3720 */
 
-static void prepare_crc(struct record_file *file, uint32_t polynomial)
+static void prepare_crc(uint32_t table[256], uint32_t polynomial)
 {
     for (uint32_t i = 0; i < 256; i++) {
-        file->crc[i] = i;
-        for (int bit = 0; bit < 8; bit++)
-            file->crc[i] = file->crc[i] >> 1 ^ (file->crc[i] & 1 ? polynomial : 0);
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++) table[i] = table[i] >> 1 ^ (table[i] & 1 ? polynomial : 0);
     }
 }
 
-static uint32_t crc_of(const struct record_file *file, const unsigned char *bytes, size_t size)
+static uint32_t crc_of(const uint32_t table[256], const unsigned char *bytes, size_t size)
 {
     uint32_t crc = UINT32_MAX;
-    for (size_t i = 0; i < size; i++) crc = crc >> 8 ^ file->crc[(crc ^ bytes[i]) & 0xFF];
+    for (size_t i = 0; i < size; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 0xFF];
     return ~crc;
 }
 
 /* TFRecord's checksum: it is masked, because a CRC of bytes that hold their own CRC tells little. */
-static uint32_t masked_crc(const struct record_file *file, const unsigned char *bytes, size_t size)
+static uint32_t masked_crc(const uint32_t table[256], const unsigned char *bytes, size_t size)
 {
-    uint32_t crc = crc_of(file, bytes, size);
+    uint32_t crc = crc_of(table, bytes, size);
     return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
 
@@ -54,7 +54,7 @@ static const unsigned char *bytes_at(const struct record_file *file, size_t at)
 static bool is_length(const struct record_file *file, size_t at)
 {
     return file->map.size - at >= LENGTH_BYTES &&
-           masked_crc(file, bytes_at(file, at), 8) == (uint32_t)little_endian(bytes_at(file, at + 8), 4);
+           masked_crc(file->crc, bytes_at(file, at), 8) == (uint32_t)little_endian(bytes_at(file, at + 8), 4);
 }
 
 /* TensorBoard makes a file before it writes to it, and its program may have been killed then. */
@@ -70,10 +70,10 @@ enum status record_file_open(struct record_file *out, const char *path, struct e
     *out = (struct record_file){.path = path};
     enum status status = file_map_open(path, &out->map, err);
     if (status) return status;
-    prepare_crc(out, CRC32C);
+    prepare_crc(out->crc, CRC32C);
     if (out->map.size >= sizeof wandb_header &&
         memcmp(out->map.data, wandb_header, sizeof wandb_header) == 0) {
-        prepare_crc(out, CRC32);
+        prepare_crc(out->crc, CRC32);
         out->form = RECORDS_WANDB;
     } else if (is_begun(out) || is_length(out, 0)) {
         out->form = RECORDS_TENSORBOARD;
@@ -119,7 +119,7 @@ static enum status next_tfrecord(struct record_file *file, const unsigned char *
     file->cut = left < CHECKSUM_BYTES || length > left - CHECKSUM_BYTES;
     if (file->cut) return STATUS_OK;
     const unsigned char *content = bytes_at(file, at + LENGTH_BYTES);
-    if (masked_crc(file, content, length) != (uint32_t)little_endian(content + length, 4)) {
+    if (masked_crc(file->crc, content, length) != (uint32_t)little_endian(content + length, 4)) {
         file->cut = is_blank(file, at + LENGTH_BYTES + length);
         return file->cut ? STATUS_OK : damaged(file, at, "has a wrong checksum", err);
     }
@@ -152,7 +152,7 @@ static enum status next_part(struct record_file *file, enum part *kind, const un
     if (length > room - PART_HEADER) return damaged(file, at, "is longer than its block", err);
     file->cut = length > left - PART_HEADER;
     if (file->cut) return STATUS_OK;
-    if (crc_of(file, header + 6, length + 1) != (uint32_t)little_endian(header, 4))
+    if (crc_of(file->crc, header + 6, length + 1) != (uint32_t)little_endian(header, 4))
         return damaged(file, at, "has a wrong checksum", err);
     *kind = header[6];
     *bytes = header + PART_HEADER;
@@ -216,4 +216,28 @@ enum status record_file_next(struct record_file *file, const unsigned char **byt
     default:
         return STATUS_OK;
     }
+}
+
+/* ---- writing ---- */
+
+static void put_little_endian(FILE *out, uint64_t value, int size)
+{
+    for (int i = 0; i < size; i++) putc_unlocked((int)(value >> 8 * i & 0xFF), out);
+}
+
+void record_writer_init(struct record_writer *out, FILE *stream)
+{
+    *out = (struct record_writer){.stream = stream};
+    prepare_crc(out->crc, CRC32C);
+}
+
+void record_writer_add(struct record_writer *out, const void *bytes, size_t size)
+{
+    unsigned char length[8];
+    for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)size >> 8 * i);
+    put_little_endian(out->stream, size, 8);
+    put_little_endian(out->stream, masked_crc(out->crc, length, 8), CHECKSUM_BYTES);
+    fwrite_unlocked(bytes, 1, size, out->stream);
+    put_little_endian(out->stream, masked_crc(out->crc, bytes, size), CHECKSUM_BYTES);
+    if (!out->error && ferror(out->stream)) out->error = errno ? errno : EIO;
 }

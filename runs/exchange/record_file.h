@@ -38,4 +38,14 @@ enum status record_file_next(struct record_file *file, const unsigned char **byt
 /* Goes back to the first record. */
 void record_file_rewind(struct record_file *file);
 
+/* Writes TFRecords to a stream. */
+struct record_writer {
+    FILE *stream; /* borrowed */
+    int error;    /* errno of the first record that could not be written; 0: none */
+    uint32_t crc[256];
+};
+
+void record_writer_init(struct record_writer *out, FILE *stream);
+void record_writer_add(struct record_writer *out, const void *bytes, size_t size);
+
 #endif

@@ -333,7 +333,7 @@ TEST_CASE(export_writes_files_folders_and_standard_output)
     free(file);
     answer_expect(home, "export", 2, "needs a RUN");
     answer_expect(home, "export psalms --table losses", 2, "--table losses: must be steps|evals|measures|");
-    answer_expect(home, "export psalms --format parquet", 2, "must be csv|long|tensorboard|json");
+    answer_expect(home, "export psalms --format parquet", 2, "must be csv|long|tensorboard|events|json");
     answer_expect(home, "export psalms --table all", 2, "-o FOLDER");
     answer_expect(home, "export nobody", 1, "there is no such run");
     answer_expect(home, "export psalms -o /proc/nowhere/x.csv", 1, "/proc/nowhere/x.csv");

@@ -1,4 +1,4 @@
-/* `anneal export`: recorded history as CSV, as long or TensorBoard tables, as JSON. */
+/* `anneal export`: recorded history as CSV, as long or TensorBoard tables or event files, as JSON. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { ALL = TABLE_CSV_COUNT };
 
-enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON, FORMAT_SVG };
+enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_EVENTS, FORMAT_JSON, FORMAT_SVG };
 
 struct options {
     const char *output;  /* NULL: standard output */
@@ -104,6 +104,22 @@ static enum status export_scalars(struct store *store, const struct options *req
     return status;
 }
 
+/* One folder per run, as TensorBoard takes each for a run. */
+static enum status export_log(struct store *store, const struct options *request, const char *id,
+                              struct err *err)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    int64_t count = 0;
+    enum status status = choose_path(request, true, id, "", folder, err);
+    if (!status) status = file_make_folders(folder, err);
+    if (!status) status = export_events(store, id, metrics_of(request), folder, path, &count, err);
+    if (!status && count == 0)
+        fprintf(stderr, "run %s: nothing was recorded\n", CLEAN_LINE(id));
+    else
+        report_written(status, path);
+    return status;
+}
+
 static enum status export_document(struct store *store, const struct options *request, const char *id,
                                    struct err *err)
 {
@@ -133,8 +149,9 @@ static enum status export_all(struct store *store, const struct options *request
     if (request->format == FORMAT_LONG) return export_metrics(store, request, err);
     if (request->format == FORMAT_SVG) return export_picture(store, request, err);
     for (size_t i = 0; !status && i < request->count; i++)
-        status = request->format == FORMAT_JSON ? export_document(store, request, request->ids[i], err)
-                                                : export_scalars(store, request, request->ids[i], err);
+        status = request->format == FORMAT_JSON     ? export_document(store, request, request->ids[i], err)
+                 : request->format == FORMAT_EVENTS ? export_log(store, request, request->ids[i], err)
+                                                    : export_scalars(store, request, request->ids[i], err);
     return status;
 }
 
@@ -166,18 +183,17 @@ static const char *contradiction(const struct options *o, int words)
 {
     int table = o->table, format = o->format;
     bool csv = format == FORMAT_CSV, json = format == FORMAT_JSON, svg = format == FORMAT_SVG;
-    bool several = format == FORMAT_TENSORBOARD || (json && words > 1) || (csv && table == ALL);
+    bool folder = format == FORMAT_TENSORBOARD || format == FORMAT_EVENTS;
+    bool several = folder || (json && words > 1) || (csv && table == ALL);
     if (json && table >= 0) return "--format json holds a whole run and takes no --table";
     if (svg && table >= 0) return "--format svg draws metrics and takes no --table: --metric NAME";
     if (!csv && table >= 0 && table != TABLE_STEPS && table != TABLE_EVALS && table != ALL)
-        return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
+        return "--format long, tensorboard and events hold the metrics of --table steps, evals, or all "
+               "(both)";
     if (o->metrics && !o->metrics[strspn(o->metrics, ", \t")]) return "--metric names no metric";
     if (o->metrics && !svg && format != FORMAT_LONG) return "--metric needs --format svg or long";
     if ((o->log || o->decay > 0) && !svg) return "--log and --smooth need --format svg";
-    if (format != FORMAT_TENSORBOARD && o->output &&
-        names_other_format(o->output, json  ? ".json"
-                                      : svg ? ".svg"
-                                            : ".csv"))
+    if (!folder && o->output && names_other_format(o->output, json ? ".json" : svg ? ".svg" : ".csv"))
         return json  ? "--format json writes JSON: -o FILE.json"
                : svg ? "--format svg writes a picture: -o FILE.svg"
                      : "csv and long are CSV files: -o FILE.csv";
@@ -211,12 +227,16 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options defaults = {.table = -1};
 
 static const struct option_spec options[] = {
-    OPTION("format", OPTION_CHOICE, AT(format), "csv|long|tensorboard|json|svg",
-           "csv (the default): a table as CSV (RFC 4180, with a header line; nan and inf are written as "
-           "these words). long: run,step,wall_time,metric,value, one value per line. tensorboard: one file "
-           "per metric, Wall time,Step,Value, in a folder. json: a run as one document with configuration, "
-           "steps, profile and samples; absent, nan and infinite values are null. svg: a picture of --metric "
-           "over the steps, of all runs in one chart"),
+    OPTION(
+        "format", OPTION_CHOICE, AT(format), "csv|long|tensorboard|events|json|svg",
+        "csv (the default): a table as CSV (RFC 4180, with a header line; nan and inf are written as "
+        "these words). long: run,step,wall_time,metric,value, one value per line. tensorboard: one file "
+        "per metric, Wall time,Step,Value, in a folder, as TensorBoard's own button downloads them. events: "
+        "an "
+        "event file, which `tensorboard --logdir PATH` shows, in a folder named after the run, with values "
+        "rounded to floats. json: a run as one document with configuration, "
+        "steps, profile and samples; absent, nan and infinite values are null. svg: a picture of --metric "
+        "over the steps, of all runs in one chart"),
     OPTION("metric", OPTION_TEXT, AT(metrics), "NAME,...",
            "for svg and long: which metrics: loss, val_loss, lr, grad_norm, ... or a measure; for long every "
            "number of steps and evals, for svg what the workbench draws (default: of long all, of svg the "
@@ -225,9 +245,10 @@ static const struct option_spec options[] = {
            "for svg: an exponential moving average, such as 0.99 per step, with the values behind it",
            .least = 0, .most = 0.999999),
     OPTION("log", OPTION_FLAG, AT(log), NULL, "for svg: logarithmic values"),
-    OPTION("table", OPTION_CHOICE, AT(table), EXPORT_TABLES,
-           "for csv: which table (default steps), or all, one file each. For long and tensorboard: the "
-           "metrics of steps or of evals, which include measures (default: both)"),
+    OPTION(
+        "table", OPTION_CHOICE, AT(table), EXPORT_TABLES,
+        "for csv: which table (default steps), or all, one file each. For long, tensorboard and events: the "
+        "metrics of steps or of evals, which include measures (default: both)"),
     OPTION("output", OPTION_TEXT, AT(output), "PATH",
            "a file, or a folder for several files (default, or -: standard output). A file is written "
            "completely or not at all; it replaces an older export, but no file of another kind",
@@ -235,19 +256,20 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_export =
-    COMMAND("export", "RUN...", 0, -1, options, "write what was recorded as CSV, JSON or a picture", run,
-            defaults, .about = "Writes what was recorded, with exact numbers.",
-            .notes = "RUN is an id, the start of one, a name, or latest. Several runs share a file, in which "
-                     "the column run names each row's run; with tensorboard and json each run has its own "
-                     "folder or file. Without a RUN, --table runs writes all runs. csv holds every segment "
-                     "of a resumed run; the other formats hold each step once, as its newest segment "
-                     "recorded it. `anneal import` reads csv and tensorboard files back, but of "
-                     "tensorboard only the metrics of steps and evals, not measures.\n\n"
-                     "Steps count from 0. The step of an evaluation, a sample or a checkpoint is the number "
-                     "of steps done by then: an evaluation at 100 follows step 99.\n\n"
-                     "  anneal export latest > steps.csv\n"
-                     "  anneal export kjv --table all -o results/\n"
-                     "  anneal export kjv job --format long -o both.csv\n"
-                     "  anneal export kjv job --metric loss --format svg -o loss.svg\n"
-                     "  anneal export kjv --format tensorboard -o scalars/");
+const struct command command_export = COMMAND(
+    "export", "RUN...", 0, -1, options, "write what was recorded as CSV, JSON or a picture", run, defaults,
+    .about = "Writes what was recorded, with exact numbers.",
+    .notes = "RUN is an id, the start of one, a name, or latest. Several runs share a file, in which "
+             "the column run names each row's run; with tensorboard, events and json each run has its own "
+             "folder or file. Without a RUN, --table runs writes all runs. csv holds every segment "
+             "of a resumed run; the other formats hold each step once, as its newest segment "
+             "recorded it. `anneal import` reads csv, tensorboard and events files back, but of "
+             "tensorboard only the metrics of steps and evals, not measures.\n\n"
+             "Steps count from 0. The step of an evaluation, a sample or a checkpoint is the number "
+             "of steps done by then: an evaluation at 100 follows step 99.\n\n"
+             "  anneal export latest > steps.csv\n"
+             "  anneal export kjv --table all -o results/\n"
+             "  anneal export kjv job --format long -o both.csv\n"
+             "  anneal export kjv job --metric loss --format svg -o loss.svg\n"
+             "  anneal export kjv --format tensorboard -o scalars/\n"
+             "  anneal export kjv job --format events -o logs/");

@@ -7,6 +7,7 @@
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
+#include "runs/exchange/import.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
@@ -239,6 +240,76 @@ TEST_CASE(tensorboard_gets_a_file_a_metric_with_its_own_columns)
                      STATUS_CORRUPT);
     assert_null(strchr(err.text, '\033'));
     arena_release(&arena);
+    store_close(store);
+}
+
+/* Imports it into another home and compares. */
+static void expect_events(const char *path, const char *sql, const char *want)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    struct import_outcome made;
+    store_fixture_home("events", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    if (import_files(store, &path, 1, NULL, &made, &err)) fail_msg("%s", err.text);
+    store_close(store);
+    char *got = store_fixture_text(home, sql);
+    if (strcmp(got, want) != 0) fail_msg("%s gives:\n%s\nnot:\n%s", sql, got, want);
+    free(got);
+}
+
+TEST_CASE(tensorboard_gets_an_event_file_that_comes_back)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX], again[PATH_MAX];
+    struct err err = {0};
+    int64_t count = 0, same = 0;
+    store_fixture_home("tensorboard", home, sizeof home);
+    make_resumed_run(home, "scalars", id);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(export_events(store, id, everything, home, path, &count, &err), STATUS_OK);
+    assert_non_null(strstr(path, "/events.out.tfevents."));
+    expect_events(path, "select count(*), count(mfu), count(tokens), min(wall_time) from steps",
+                  "8|0|8|1700000000.0");
+    expect_events(path, "select group_concat(step || ' ' || ifnull(loss, 'nan')) from steps",
+                  "0 10.0,1 nan,2 12.0,3 13.0,4 24.0,5 25.0,6 26.0,7 27.0");
+    expect_events(path, "select step, wall_time, val_loss, val_perplexity is not null from evals",
+                  "2|1700000000.0||1\n4|1700000004.0|24.5|1\n8|1700000008.0|28.5|1");
+    expect_events(path, "select step, value from measures where name = 'quiz_acc'", "2|0.25\n4|0.5\n8|");
+    assert_int_equal(export_events(store, id, everything, home, again, &same, &err), STATUS_OK);
+    assert_string_equal(again, path);
+    assert_int_equal(same, count);
+    assert_int_equal(export_events(store, id, everything, "/proc/nowhere", path, &count, &err),
+                     STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "/proc/nowhere/events.out.tfevents."));
+    assert_int_equal(export_events(store, "nobody", everything, home, path, &count, &err), STATUS_NOT_FOUND);
+    store_close(store);
+}
+
+TEST_CASE(a_measure_with_the_name_of_a_column_is_not_mixed_with_it)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX];
+    struct err err = {0};
+    int64_t count = 0;
+    store_fixture_home("measure-loss", home, sizeof home);
+    make_resumed_run(home, "scalars", id);
+    store_fixture_sql(home, "update measures set name = 'loss' where name = 'quiz_acc'");
+    struct store *store = store_fixture_open(home);
+    const char **written;
+    struct arena arena = {0};
+    size_t files;
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &files, &err),
+                     STATUS_OK);
+    assert_string_equal(written[files - 2], "loss_2");
+    arena_release(&arena);
+    snprintf(path, sizeof path, "%s/loss_2.csv", home);
+    char *text = store_fixture_slurp(path, NULL);
+    assert_string_equal(
+        text, "Wall time,Step,Value\r\n1700000000,2,0.25\r\n1700000004,4,0.5\r\n1700000008,8,nan\r\n");
+    free(text);
+    store_fixture_sql(home, "update measures set name = char(27) || '[2J/../a' where name = 'other-1.b'");
+    assert_int_equal(export_events(store, id, everything, home, path, &count, &err), STATUS_OK);
+    expect_events(path, "select distinct name from measures order by name", "loss_2\n\xef\xbf\xbd_2j_a");
+    expect_events(path, "select count(loss) from steps", "7");
     store_close(store);
 }
 

@@ -509,6 +509,13 @@ TEST_CASE(export_writes_every_format_where_it_is_asked_to)
         assert_true(file_exists(file));
         assert_non_null(strstr(process_stderr(wrote), file)); /* one slash */
     }
+    wrote = process_run(0, "export", "base", "fast", "--format", "events", "-o", path, NULL);
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof file, "%s%s/events.out.tfevents.", path, ids[i]);
+        assert_non_null(strstr(process_stderr(wrote), file));
+        process_run(0, "import", "--name", "back", kept_format("%s%s", path, ids[i]), NULL);
+        process_run(0, "delete", "back", "--yes", NULL);
+    }
 
     out = process_output("export", "fast", "--format", "json", NULL);
     json_t *root = stage_json(out);
@@ -527,7 +534,7 @@ TEST_CASE(export_writes_every_format_where_it_is_asked_to)
         {{"base", "--format", "long", "--table", "memory"}, "the metrics of --table steps, evals"},
         {{"--format", "long"}, "needs a RUN"},
         {{"--format", "json", "--table", "runs"}, "takes no --table"},
-        {{"base", "--format", "xml"}, "--format xml: must be csv|long|tensorboard|json"},
+        {{"base", "--format", "xml"}, "--format xml: must be csv|long|tensorboard|events|json"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *arguments[8] = {"export"};
