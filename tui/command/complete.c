@@ -124,26 +124,64 @@ static void offer_recipes(const struct request *r)
     for (int i = 0; recipes[i].name; i++) offer(r, recipes[i].name, recipes[i].summary);
 }
 
-/* Offers the fields of runs for the last of the names with commas between, which "-" may precede in an order;
- * keys of the configuration, which are many, only after a letter. */
-static void offer_fields(const struct request *r)
+/* Whether a field is a metric or a measure. */
+static bool is_metric(const char *name)
+{
+    struct field field;
+    return field_find(name, &field) && !field.column && !field.made &&
+           (field.metric != METRIC_COUNT || !strchr(name, '.'));
+}
+
+/* Offers the fields of runs, or only their metrics, for what follows the first `done` bytes of the word; keys
+ * of the configuration, which are many, only after a letter. */
+static void offer_names(const struct request *r, size_t done, bool metrics)
 {
     struct arena arena = {0};
     struct store *store = NULL;
-    const char *const *names = NULL, *comma = strrchr(r->word, ',');
-    size_t count = 0, done = comma ? (size_t)(comma + 1 - r->word) : 0;
+    const char *const *names = NULL;
+    size_t count = 0;
     char prefix[1024];
-    done += r->word[done] == '-';
     struct request name = {r->out, 0, prefix, r->word + done};
     name.prefix_length =
         snprintf(prefix, sizeof prefix, "%.*s%.*s", r->prefix_length, r->prefix, (int)done, r->word);
     if (name.prefix_length >= (int)sizeof prefix) return;
+    if (metrics) offer(&name, metric_name(METRIC_LOSS), "");
+    if (metrics) offer(&name, metric_name(METRIC_TOKENS_PER_SEC), "");
     if (!store_open(NULL, STORE_UNTOUCHED, &store, NULL))
         field_names_read(store, &arena, &names, &count, NULL);
     for (size_t i = 0; names && i < count; i++)
-        if (*name.word || !strchr(names[i], '.')) offer(&name, names[i], "");
+        if (metrics ? is_metric(names[i]) && strcmp(names[i], metric_name(METRIC_LOSS)) != 0
+                    : *name.word || !strchr(names[i], '.'))
+            offer(&name, names[i], "");
     store_close(store);
     arena_release(&arena);
+}
+
+/* The length of what is before the last of several names with commas between. */
+static size_t before_name(const char *names)
+{
+    const char *comma = strrchr(names, ',');
+    return comma ? (size_t)(comma + 1 - names) : 0;
+}
+
+/* For the last of the names, which "-" may precede in an order. */
+static void offer_fields(const struct request *r)
+{
+    size_t done = before_name(r->word);
+    offer_names(r, done + (r->word[done] == '-'), false);
+}
+
+static void offer_metrics(const struct request *r)
+{
+    offer_names(r, before_name(r->word), true);
+}
+
+/* For the last word of a filter (filter.h), unless it is a value. */
+static void offer_filter(const struct request *r)
+{
+    size_t done = strlen(r->word);
+    while (done && !strchr(" ,(=!<>~\"'", r->word[done - 1])) done--;
+    if (!done || !strchr("=!<>~\"'", r->word[done - 1])) offer_names(r, done, false);
 }
 
 /* Candidates that are always the same. */
@@ -168,6 +206,8 @@ static const struct source {
     {"RECIPE", {offer_recipes}, ""},
     {"KEY", {offer_fields}, ""},
     {"FIELDS", {offer_fields}, ""},
+    {"NAME,...", {offer_metrics}, ""},
+    {"EXPR", {offer_filter}, ""},
     {"CONFIG.ini", {NULL}, FILES},
     {"CONFIG.ini|show", {NULL}, FILES SHOW},
     {"SWEEP", {offer_sweeps}, ""},
@@ -210,6 +250,13 @@ static void offer_source(const struct request *r, const char *name, size_t lengt
         for (int k = 0; k < 2 && sources[i].offer[k]; k++) sources[i].offer[k](r);
         offer_lines(r, sources[i].more);
     }
+}
+
+/* Offers tags behind "+" or "-" where a command takes them so. */
+static void offer_signed_tags(const struct request *r, const struct command_line *line)
+{
+    struct request tag = {r->out, 1, r->word, r->word + 1};
+    if (strstr(line->words, *r->word == '+' ? "[+TAG]" : "[-TAG]")) offer_tags(&tag);
 }
 
 /* Offers word `position` of a command: of "RUN VERB [VALUE]" or "RUN RUN...". */
@@ -280,7 +327,7 @@ static void offer_value(const struct request *r, const struct option_spec *optio
 {
     if (option->kind >= OPTION_CHOICE)
         offer_choices(r, option->value);
-    else if (option->kind == OPTION_TEXT)
+    else if (option->kind == OPTION_TEXT || option->kind == OPTION_ANY_TEXT)
         offer_source(r, option->value, strlen(option->value));
 }
 
@@ -342,9 +389,12 @@ static void complete_command(const struct request *r, const struct command_line 
         offer_value(r, waits);
     else if (options && strncmp(r->word, "--", 2) == 0 && equals)
         offer_behind_equals(r, line, equals);
-    else if (options && (r->word[0] == '-' || (full && !*r->word)))
+    else if (r->word[0] == '+')
+        offer_signed_tags(r, line);
+    else if (options && (r->word[0] == '-' || (full && !*r->word))) {
         offer_options(r, line, given, count);
-    else
+        if (r->word[0] == '-' && r->word[1] != '-') offer_signed_tags(r, line);
+    } else
         offer_word(r, line, position);
 }
 

@@ -122,8 +122,20 @@ STAGE_CASE(runs_are_offered_by_name_and_by_id, struct stage *s)
     assert_string_equal(CANDIDATES("runs", "--columns=name,train.learn"),
                         "--columns=name,train.learning_rate");
     assert_string_equal(CANDIDATES("runs", "--columns", "name,los"), "name,loss");
+    assert_string_equal(CANDIDATES("export", "first", "--metric", "lo"), "loss");
+    assert_string_equal(CANDIDATES("export", "first", "--metric=loss,grad"), "--metric=loss,grad_norm");
+    assert_string_equal(CANDIDATES("runs", "--filter", "na"), "name");
+    assert_string_equal(CANDIDATES("runs", "--filter", "status=finished and (best_s"),
+                        "status=finished and (best_step");
+    assert_string_equal(CANDIDATES("runs", "--filter=na"), "--filter=name");
+    assert_string_equal(CANDIDATES("runs", "--filter", "status=na"), "");
+    assert_string_equal(CANDIDATES("tag", "first", "+"), "");
     const char *after = list_files(s);
     assert_string_equal(before, after);
+    process_run(0, "tag", "first", "+good", NULL);
+    assert_string_equal(CANDIDATES("tag", "first", "+"), "+good");
+    assert_string_equal(CANDIDATES("tag", "first", "-g"), "-good");
+    assert_string_equal(CANDIDATES("show", "+"), "");
     char *model = kept_format("%s/models/qwen", s->home);
     assert_int_equal(file_make_folders(model, NULL), STATUS_OK);
     assert_string_equal(CANDIDATES("generate", ""), "latest second first qwen :folders");
@@ -149,9 +161,8 @@ STAGE_CASE(without_a_store_nothing_is_offered_and_nothing_made, struct stage *s)
 /* Arguments without candidates, as their values are new or unlimited. */
 static bool is_free(const char *name)
 {
-    static const char *const names[] = {"NAME",  "TEXT",   "TEXT...",  "EXPR",     "VALUE",
-                                        "ID...", "MEMORY", "TOKEN...", "NAME,...", "LOSS",
-                                        "RATE",  "COUNT",  "TFLOPS",   "GBS"};
+    static const char *const names[] = {"NAME",     "TEXT", "TEXT...", "VALUE", "ID...",  "MEMORY",
+                                        "TOKEN...", "LOSS", "RATE",    "COUNT", "TFLOPS", "GBS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -235,11 +246,16 @@ TEST_CASE(bash_completes_a_line)
                  "drive 'anneal train --data.tokenizer=bpe' bpe anneal train --data.tokenizer = bpe\n"
                  "drive 'anneal train --data.train=core/ba' core/ba anneal train --data.train = core/ba\n"
                  "drive 'anneal train READ' READ anneal train READ\n"
-                 "drive 'anneal data ' '' anneal data ''\n",
+                 "drive 'anneal data ' '' anneal data ''\n"
+                 "drive 'anneal data \"fe' fe anneal data '\"fe'\n"
+                 "drive \"anneal export --table='eva\" eva anneal export --table = \"'eva\"\n"
+                 "drive 'anneal export base > READ' READ anneal export base '>' READ\n"
+                 "drive 'anneal export base 2>READ' READ anneal export base 2 '>' READ\n"
+                 "drive 'anneal data 2>x > y fe' fe anneal data 2 '>' x '>' y fe\n",
                  "complete -F _anneal anneal\n"
                  "<resume>\n<evals>\n<evals>\n<adamw><lion><muon>\n<--train.optimizer=>\n<bpe:>\n<core/"
                  "base>\n<README.md>\n"
-                 "<prepare><info><show><fetch>\n");
+                 "<prepare><info><show><fetch>\n<fetch>\n<evals>\n<README.md>\n<README.md>\n<fetch>\n");
 }
 
 /* The functions of zsh's own completion are replaced by ones that print what they are given. */
@@ -256,8 +272,13 @@ TEST_CASE(zsh_completes_a_line)
                  "drive anneal export --table=eva\n"
                  "drive anneal train --memory.al\n"
                  "drive anneal model import co\n"
-                 "drive anneal train --data.val=core\n",
-                 "fetch\n--table=evals\n--memory.allocator= -S\nfiles -/ of co\nfiles of core\n");
+                 "drive anneal train --data.val=core\n"
+                 "store() { print -r -- of $ANNEAL_HOME }\n"
+                 "LBUFFER='ANNEAL_HOME=\"/a b\" store x' drive store x\n"
+                 "LBUFFER='ANNEAL_HOME=~/a store x' HOME=/me drive store x\n"
+                 "ANNEAL_HOME=/b LBUFFER='ANNEAL_HOME=/a store x; store x' drive store x\n",
+                 "fetch\n--table=evals\n--memory.allocator= -S\nfiles -/ of co\nfiles of core\n"
+                 "of /a b\nof /me/a\nof /b\n");
 }
 
 TEST_CASE(fish_completes_a_line)
@@ -265,12 +286,13 @@ TEST_CASE(fish_completes_a_line)
     expect_shell("fish", "--no-config",
                  "source packaging/completion/anneal.fish\n"
                  "for line in 'anneal data fe' 'anneal export --table=eva' 'anneal train --train.opt' \\\n"
-                 "    'anneal train --data.train=core/ba' 'anneal train READ' 'anneal order x ev'\n"
+                 "    'anneal train --data.train=core/ba' 'anneal train READ' 'anneal order x ev' \\\n"
+                 "    'anneal data \"fe' 'anneal import --store READ' 'anneal import --store=cor'\n"
                  "    complete -C $line | string replace -r \"\\t.*\" \"\"\n"
                  "end\n"
                  "true\n",
                  "fetch\n--table=evals\n--train.optimizer=\n--data.train=core/base/\nREADME.md\n"
-                 "eval\n");
+                 "eval\nfetch\n--store=core/\n");
 }
 
 TEST_MAIN()
