@@ -349,7 +349,7 @@ int64_t corpus_vocabulary(const char *train, const char *tokenizer)
 {
     struct inputs inputs = {0};
     int64_t size = 0;
-    bool tokens = inputs_peek(train, &inputs) == STATUS_OK && inputs.tokens;
+    bool tokens = inputs_peek(train, &inputs, NULL) == STATUS_OK && inputs.tokens;
     if (tokens) size = size_in_sidecars(&inputs);
     if (!size && !(tokens && tokenizer_learned_size(tokenizer))) size = size_of_tokenizer(tokenizer);
     inputs_close(&inputs);

@@ -433,9 +433,9 @@ bool inputs_repeat(const char *value, struct err *err)
     return repeat;
 }
 
-enum status inputs_peek(const char *value, struct inputs *out)
+enum status inputs_peek(const char *value, struct inputs *out, struct err *err)
 {
-    struct gathering g = {.names_only = true};
+    struct gathering g = {.names_only = true, .err = err};
     return open_list(value, &g, out);
 }
 

@@ -111,16 +111,16 @@ TEST_CASE(peeking_looks_at_names_alone)
 {
     struct inputs inputs = {0};
     const char *folder = shards();
-    assert_int_equal(inputs_peek(folder, &inputs), STATUS_OK); /* a.tok b.bin, and not deep/c.bin */
+    assert_int_equal(inputs_peek(folder, &inputs, NULL), STATUS_OK); /* a.tok b.bin, and not deep/c.bin */
     assert_true(inputs.tokens);
     assert_int_equal(inputs.count, 2);
     inputs_close(&inputs);
-    assert_int_equal(inputs_peek("kjv, " SAMPLE, &inputs), STATUS_OK);
+    assert_int_equal(inputs_peek("kjv, " SAMPLE, &inputs, NULL), STATUS_OK);
     assert_false(inputs.tokens);
     assert_int_equal(inputs.count, 2);
     inputs_close(&inputs);
-    if (inputs_peek("/", &inputs) == STATUS_OK) inputs_close(&inputs); /* at once */
-    assert_int_equal(inputs_peek("/nowhere/at/all", &inputs), STATUS_NOT_FOUND);
+    if (inputs_peek("/", &inputs, NULL) == STATUS_OK) inputs_close(&inputs); /* at once */
+    assert_int_equal(inputs_peek("/nowhere/at/all", &inputs, NULL), STATUS_NOT_FOUND);
 }
 
 static void hear(void *context, bool warning, const char *sentence)

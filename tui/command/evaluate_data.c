@@ -62,7 +62,7 @@ static enum status open_corpus(struct reading *r, const char *data, const char *
 static bool are_texts(const char *data)
 {
     struct inputs inputs;
-    bool texts = inputs_peek(data, &inputs) == STATUS_OK && !inputs.tokens;
+    bool texts = inputs_peek(data, &inputs, NULL) == STATUS_OK && !inputs.tokens;
     inputs_close(&inputs);
     return texts;
 }

@@ -13,6 +13,7 @@
 #include "core/model/config.h"
 #include "core/model/model.h"
 #include "core/model/trainable.h"
+#include "datasets/inputs.h"
 #include "datasets/preparation.h"
 #include "tui/command/dry_run.h"
 #include "tui/session/recorded_run.h"
@@ -133,6 +134,15 @@ static enum status check_tokenizer(const char *word, struct err *err)
     return status ? err_prefix(err, "data.tokenizer") : STATUS_OK;
 }
 
+/* Checks that what is named is there; it is read when the training starts. */
+static enum status check_data(const char *key, const char *value, struct err *err)
+{
+    struct inputs inputs = {0};
+    enum status status = *value ? inputs_peek(value, &inputs, err) : STATUS_OK;
+    inputs_close(&inputs);
+    return status ? err_prefix(err, "%s", key) : STATUS_OK;
+}
+
 /* Facts: "5.34M parameters; 2000 steps of 4.10k tokens, 8.19M in all". */
 void form_preview_make(const char *const *settings, size_t count, struct form_preview *out)
 {
@@ -144,6 +154,8 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
     for (size_t i = 0; i < count && !status; i++) status = config_read_word(&config, settings[i], &err);
     if (!status) status = model_choice_of_config(&config, &err);
     if (!status) status = config_finish(&config, &err);
+    if (!status) status = check_data("data.train", config.data.train, &err);
+    if (!status) status = check_data("data.val", config.data.val, &err);
     if (!status) status = check_tokenizer(config.data.tokenizer, &err);
     *out = (struct form_preview){0};
     if (!status) status = model_init(&model, &config.model.sizes, &err);

@@ -68,6 +68,22 @@ TEST_CASE(a_bad_value_shows_the_trainers_sentence_in_the_form)
     pty_close(pty);
 }
 
+TEST_CASE(data_that_are_not_there_are_said_to_be_so_at_their_field)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 100);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "New run");
+    terminal_fill(pty, "data", "no/such.txt");
+    pty_wait_text(pty, "!no/such.txt");
+    pty_wait_text(pty, " data.train: no/such.txt: no such file, folder or recipe");
+    pty_send(pty, "\025kjv");
+    pty_wait_no_text(pty, "no such file");
+    pty_wait_text(pty, "steps of ");
+    pty_close(pty);
+}
+
 /* The newest run of a store, once it is there and trains. */
 static struct run_info wait_for_training(struct store *store, int64_t steps)
 {
