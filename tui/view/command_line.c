@@ -139,8 +139,9 @@ char *command_line_describe(const struct keymap *keymap, enum key_context contex
                  argument && argument->words && !rest ? argument->words : command.key->help);
         return buf;
     }
-    if (rest) return buf; /* why there is none */
-    size_t count = list_names(context, without, text, names), fitting = 0;
+    if (rest) return buf;                    /* why there is none */
+    static const bool nothing[ACTION_COUNT]; /* Enter, too, asks which of all those that begin so is meant */
+    size_t count = list_names(context, *typed ? nothing : without, text, names), fitting = 0;
     for (size_t i = 0; i < count; i++) {
         if (strncmp(names[i], typed, strlen(typed)) != 0) continue;
         if (!fitting++) buf[0] = '\0'; /* else it says why there is none */

@@ -164,10 +164,12 @@ static void draw_progress(struct pen pen, const struct run_info *run, double now
     const char *duration = CLOCK_DURATION(label_elapsed(run, now));
     if (!isnan(left)) snprintf(eta, sizeof eta, "  ETA %s", CLOCK_DURATION(left));
     if (wide || isnan(left)) snprintf(elapsed, sizeof elapsed, "  %s %s", wide ? "elapsed" : "in", duration);
+    int64_t steps = run->steps < 0 ? 0 : run->steps, total = run->total_steps;
     snprintf(text, sizeof text, "%5.1f%%  %s / %s step%s%s%s", isnan(fraction) ? 0 : fraction * 100,
-             TEXT_NUMBER(run->steps < 0 ? 0 : run->steps),
-             run->total_steps > 0 ? TEXT_NUMBER(run->total_steps) : "?", text_plural(run->total_steps), eta,
-             elapsed);
+             TEXT_NUMBER(steps), total > 0 ? TEXT_NUMBER(total) : "?", text_plural(total), eta, elapsed);
+    if (glyph_text_width(text) > pen.end - pen.x)
+        snprintf(text, sizeof text, "%5.1f%%  %s / %s%s%s", isnan(fraction) ? 0 : fraction * 100,
+                 TEXT_COUNT(steps), total > 0 ? TEXT_COUNT(total) : "?", eta, elapsed);
     int gauge = pen.end - pen.x - glyph_text_width(text) - 2;
     if (gauge > 60) gauge = 60;
     if (gauge >= 6) {

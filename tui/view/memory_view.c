@@ -222,6 +222,10 @@ static void draw_row(struct grid *grid, struct rect *area, const struct stack_pa
 
 static void draw_categories(struct grid *grid, struct rect area, const struct picture *p)
 {
+    if (p->count > 0 && area.h < 3) { /* a title, a head and no row */
+        grid_line(grid, &area, STYLE_DIM, 0, "by category: in a higher window");
+        return;
+    }
     grid_title(grid, &area, "by category", NULL);
     if (p->count == 0) {
         grid_line(grid, &area, STYLE_DIM, 0, "this run recorded no memory");

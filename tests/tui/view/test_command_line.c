@@ -122,6 +122,18 @@ TEST_CASE(a_command_does_as_its_key_does)
     assert_true(workbench->left);
 }
 
+TEST_CASE(all_commands_that_enter_asks_about_are_listed_before)
+{
+    struct fill_quiet *quiet = fill_quiet("quiet-listed");
+    run_lock_release(&quiet->lock); /* an ended run has no evaluation to ask for */
+    store_fixture_sql(quiet->home, "update runs set status = 'finished'; delete from events");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
+    headless_type(workbench, ":e");
+    headless_expect(workbench, 120, 24, 120, "enlarge event-next event-previous evaluate");
+    headless_type(workbench, "\r");
+    headless_expect(workbench, 120, 24, 120, "\"e\" may be enlarge, event-next, event-previous, evaluate");
+}
+
 TEST_CASE(what_no_command_is_can_be_typed_on)
 {
     char home[1024];
@@ -131,7 +143,7 @@ TEST_CASE(what_no_command_is_can_be_typed_on)
     headless_expect(workbench, 80, 24, 80, "no command \"dwn\" here");
     headless_expect(workbench, 80, 24, 80, ": dwn");
     headless_press(workbench, K_BACKSPACE, 2);
-    headless_expect(workbench, 80, 24, 80, "down delete : d"); /* what begins so */
+    headless_expect(workbench, 80, 24, 80, "down delete dismiss : d"); /* what begins so */
     headless_type(workbench, "ow");
     headless_expect(workbench, 80, 24, 80, "down (Down j): select the run below");
     headless_type(workbench, "n\r");

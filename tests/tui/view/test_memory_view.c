@@ -135,6 +135,16 @@ static void assert_line(const char *word, const char *end)
     if (n < m || memcmp(at + n - m, end, m) != 0) fail_msg("\"%.*s\" does not end in %s", (int)n, at, end);
 }
 
+TEST(a_table_without_room_for_a_row_is_not_begun)
+{
+    draw(40, 7, GLYPHS_BRAILLE);
+    assert_shows("by category: in a higher window");
+    assert_null(strstr(text, "by category ─"));
+    draw(40, 9, GLYPHS_BRAILLE);
+    assert_shows("by category ─");
+    assert_shows("weights");
+}
+
 TEST(three_bars_have_one_scale)
 {
     panel.scale = MEMORY_SCALE_DEVICE;

@@ -162,6 +162,16 @@ TEST_CASE(the_list_says_on_80_columns_how_long_a_run_still_needs)
     headless_expect_row(workbench, 120, 24, "mortal", " ETA 18s ");
 }
 
+TEST_CASE(the_smallest_screen_says_whole_how_long_a_run_still_needs)
+{
+    struct fill_quiet *quiet = fill_quiet("narrow");
+    store_fixture_sql(quiet->home, "update runs set steps = 184020, total_steps = 1000000,"
+                                   " tokens_per_sec = 10 * tokens / 20");
+    struct workbench *workbench = headless_open(quiet->home, "mortal");
+    headless_expect(workbench, 80, 24, 80, "18.4% 184,020 / 1,000,000 steps ETA 22h 39m");
+    headless_expect(workbench, 40, 10, 40, "18.4% 184k / 1.00M ETA 22h 39m");
+}
+
 /* The trainers that the form has started outlive the workbench, as they should, but not the test. */
 static int end_trainers(void **state)
 {
