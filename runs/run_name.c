@@ -26,6 +26,8 @@ static bool is_name_character(uint32_t point)
     case UTF8PROC_CATEGORY_NO:
     case UTF8PROC_CATEGORY_SO:
         return true;
+    case UTF8PROC_CATEGORY_SK:
+        return point >= 0x1F3FB && point <= 0x1F3FF; /* the colours of skin of emoji */
     default:
         return false;
     }

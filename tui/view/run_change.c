@@ -75,6 +75,15 @@ static bool delete_runs(struct workbench *workbench, const struct run_info *cons
     return confirmed;
 }
 
+/* Says so where the name that was typed has been changed, as training does. */
+static void report_name(struct workbench *workbench, const char *name)
+{
+    char clean[RUN_NAME_CLEAN_MAX];
+    run_name_clean(name, clean, sizeof clean);
+    if (strcmp(name, clean) != 0)
+        workbench_say(workbench, "the run is called %s: " RUN_NAME_RULE, clean, RUN_NAME_CLEAN_MAX - 1);
+}
+
 /* Makes a change of each run. STATUS_BUSY: it waits, and the last row says so. */
 static enum status change_runs(struct workbench *workbench, const struct run_info *const *runs, size_t count,
                                enum change_kind kind, const char *text)
@@ -138,6 +147,9 @@ bool run_change(struct workbench *workbench, const struct run_info *const *runs,
                                                              : CHANGE_NAME,
                                      text);
     if (status == STATUS_BUSY) return false;
-    if (!workbench_did(workbench, status)) workbench->prompted = action;
+    if (!workbench_did(workbench, status))
+        workbench->prompted = action;
+    else if (action == ACTION_RENAME)
+        report_name(workbench, text);
     return !status;
 }

@@ -75,6 +75,7 @@ TEST_CASE(names_and_notes_are_changed_in_place)
     headless_type(workbench, "R");
     headless_press(workbench, K_CTRL('u'), 1);
     headless_type(workbench, "another one\r");
+    headless_expect(workbench, 80, 24, 80, "the run is called another-one: a name consists of letters,");
     headless_expect_selected(workbench, "another-one");
     assert_true(store_fixture_number(home, "select id = 'id-00' from runs where name = 'another-one'") == 1);
     headless_type(workbench, "R");
