@@ -216,7 +216,8 @@ static enum status list_checkpoints(struct store *store, const char *run_id, int
     return status;
 }
 
-/* Makes the row of a run that the database does not know. */
+/* Makes the row of a run that the database does not know. One whose newest checkpoint is that of its last
+ * step has finished, unless its file of records says how it ended; any other has been running. */
 static enum status restore(struct store *store, const char *run_id, const struct run_note *note, bool *made,
                            struct err *err)
 {
@@ -236,6 +237,12 @@ static enum status restore(struct store *store, const char *run_id, const struct
                      "update runs set steps = ifnull((select max(step) from checkpoints where run_id = ?1),"
                      " steps) where id = ?1",
                      "s", run_id);
+    if (!status)
+        status = store_do(store, err,
+                          "update runs set status = 'finished', ended_at ="
+                          " (select max(wall_time) from checkpoints where run_id = ?1)"
+                          " where id = ?1 and total_steps > 0 and steps >= total_steps",
+                          "s", run_id);
     status = store_end(store, status, err);
     *made = !status;
     return status;

@@ -317,9 +317,13 @@ STAGE_CASE(folders_of_no_run_are_found, struct stage *s)
     for (int i = 0; i < 3; i++) unlink(kept_format("%s/anneal.db%s", s->home, files[i]));
     expect_line(doctor(s, 1), "problem", id, "belongs to no run", "doctor --repair` makes the run again");
     expect_line(repair(0), "repaired", id, "the run was made again");
-    stage_expect(s, "select name from runs", "base");
+    stage_expect(s, "select name, status, ended_at > created_at - 1 from runs", "base|finished|1");
     doctor(s, 0);
     assert_null(strstr(repair(0), "repaired"));
+    for (int i = 0; i < 3; i++) unlink(kept_format("%s/anneal.db%s", s->home, files[i]));
+    assert_int_equal(file_remove_tree(kept_format("%s/runs/%s/checkpoints", s->home, id), NULL), STATUS_OK);
+    expect_line(repair(0), "repaired", id, "the run was made again");
+    stage_expect(s, "select status, steps, ended_at from runs", "running|0|"); /* nothing says how it ended */
 }
 
 STAGE_CASE(leftovers_are_noted, struct stage *s)
