@@ -47,7 +47,7 @@ TEST_CASE(an_option_is_offered_once_and_then_its_values)
                         "--format --metric --smooth --log --table --output --help");
     assert_string_equal(CANDIDATES("export", "x", "--format=csv", "-o", "y", "-"),
                         "--metric --smooth --log --table --help");
-    assert_string_equal(CANDIDATES("export", "--format", ""), "csv long tensorboard json svg");
+    assert_string_equal(CANDIDATES("export", "--format", ""), "csv long tensorboard events json svg");
     assert_string_equal(CANDIDATES("export", "--format=t"), "--format=tensorboard");
     assert_string_equal(CANDIDATES("train", "--device", "c"), "cpu cuda");
     assert_string_equal(CANDIDATES("generate", "x", "--seed", ""), "");
