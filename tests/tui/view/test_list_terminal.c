@@ -33,6 +33,7 @@ static void use_the_list(const char *environment, bool utf8)
         pty_send(pty, "/日本\r");
         pty_wait_text(pty, "/日本  1 matches");
         pty_send(pty, "\033");
+        pty_wait_no_text(pty, "match"); /* else the next key would come with Alt */
         pty_wait_text(pty, "run-06");
     }
     if (!utf8) pty_wait_text(pty, "? ? ?"); /* 日本語 */
