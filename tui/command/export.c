@@ -231,12 +231,11 @@ static const struct option_spec options[] = {
         "format", OPTION_CHOICE, AT(format), "csv|long|tensorboard|events|json|svg",
         "csv (the default): a table as CSV (RFC 4180, with a header line; nan and inf are written as "
         "these words). long: run,step,wall_time,metric,value, one value per line. tensorboard: one file "
-        "per metric, Wall time,Step,Value, in a folder, as TensorBoard's own button downloads them. events: "
-        "an "
-        "event file, which `tensorboard --logdir PATH` shows, in a folder named after the run, with values "
-        "rounded to floats. json: a run as one document with configuration, "
-        "steps, profile and samples; absent, nan and infinite values are null. svg: a picture of --metric "
-        "over the steps, of all runs in one chart"),
+        "per metric, Wall time,Step,Value, in a folder, as TensorBoard's own button downloads them. "
+        "events: an event file, which `tensorboard --logdir PATH` shows, in a folder named after the run, "
+        "with values rounded to floats. json: a run as one document with configuration, steps, profile and "
+        "samples; absent, nan and infinite values are null. svg: a picture of --metric over the steps, of "
+        "all runs in one chart"),
     OPTION("metric", OPTION_TEXT, AT(metrics), "NAME,...",
            "for svg and long: which metrics: loss, val_loss, lr, grad_norm, ... or a measure; for long every "
            "number of steps and evals, for svg what the workbench draws (default: of long all, of svg the "

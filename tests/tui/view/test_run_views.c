@@ -79,7 +79,7 @@ TEST_CASE(an_imported_run_has_no_value_where_none_was_recorded)
     assert_false(pty_has_text(pty, "waiting for the first value"));
     pty_wait_text(pty, "no text was written");
     pty_send(pty, "r"); /* before it asks how far */
-    pty_wait_text(pty, "foreign has no checkpoint to continue from");
+    pty_wait_text(pty, "foreign was imported: it has no checkpoint to continue from");
     pty_send(pty, "C");
     pty_wait_text(pty, "none: c in the view of a run that trains");
     assert_false(pty_has_text(pty, "resume"));
