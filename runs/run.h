@@ -61,8 +61,7 @@ struct run_info {
     double best_value;          /* its best value */
     char tags[RUN_TAGS_MAX];    /* in the order of the alphabet, with blanks between; "": none */
     char accumulation_plan[ACCUMULATION_PLAN_MAX]; /* train.accumulation_plan; "": the batch does not grow */
-    bool
-        suspended; /* its trainer was stopped by a signal, as by Ctrl-Z; false also where it runs elsewhere */
+    bool suspended; /* a signal has stopped its trainer, as Ctrl-Z does; false also where it runs elsewhere */
 };
 
 /* The description of a new run. */

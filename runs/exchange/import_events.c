@@ -137,19 +137,18 @@ static bool is_start(struct protobuf session)
     return start;
 }
 
-/* Removes what was logged from the step on: after a restart it does not count. As in TensorBoard, the first
- * start is none. */
+/* Removes what was logged from the step on: after a restart it does not count. */
 static enum status take_start(struct import *import, int64_t step)
 {
     static const enum store_table tables[] = {TABLE_STEPS, TABLE_EVALS, TABLE_MEASURES};
     char sql[100];
     enum status status = STATUS_OK;
-    for (size_t i = 0; !status && import->started && i < sizeof tables / sizeof *tables; i++) {
+    for (size_t i = 0; !status && i < sizeof tables / sizeof *tables; i++) {
+        if (!import->staged[tables[i]]) continue;
         snprintf(sql, sizeof sql, "delete from temp.stage_%s where segment = ?1 and step >= ?2",
                  store_tables[tables[i]].name);
         status = store_do(import->store, import->err, sql, "ii", (int64_t)import->segment, step);
     }
-    import->started = true;
     import->turn++;
     return status;
 }

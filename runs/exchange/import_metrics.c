@@ -11,15 +11,18 @@
 #include "runs/field.h"
 
 /* A metric and its names in other programs, in the spelling of scalar_word. Lightning logs NAME_step where it
- * also logs the mean of an epoch. */
-static const char *const aliases[][8] = {
-    {"loss", "train_loss", "training_loss", "loss_train", "loss_training", "train_loss_step", "loss_step"},
-    {"lr", "learning_rate", "train_lr", "train_learning_rate"},
+ * also logs the mean of an epoch. Keras logs epoch_NAME, in folders called train and validation. */
+enum { NAMES_MAX = 10 };
+static const char *const aliases[][NAMES_MAX] = {
+    {"loss", "train_loss", "training_loss", "loss_train", "loss_training", "train_loss_step", "loss_step",
+     "train_epoch_loss", "epoch_loss"},
+    {"lr", "learning_rate", "train_lr", "train_learning_rate", "train_epoch_learning_rate",
+     "epoch_learning_rate"},
     {"grad_norm", "gradient_norm", "train_grad_norm"},
     {"epoch", "train_epoch"},
     {"tokens_per_sec", "tokens_per_second"},
-    {"val_loss", "eval_loss", "validation_loss", "loss_val", "loss_eval", "loss_validation",
-     "val_loss_epoch"},
+    {"val_loss", "eval_loss", "validation_loss", "loss_val", "loss_eval", "loss_validation", "val_loss_epoch",
+     "validation_epoch_loss"},
     {"perplexity", "ppl", "train_perplexity"},
     {"val_perplexity", "eval_perplexity", "validation_perplexity"},
 };
@@ -62,7 +65,7 @@ const struct column_info *scalar_column_of(const char *word, enum store_table *t
     const char *name = word;
     *rank = 0;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
-        for (int k = 1; k < 8 && aliases[i][k]; k++)
+        for (int k = 1; k < NAMES_MAX && aliases[i][k]; k++)
             if (strcmp(word, aliases[i][k]) == 0) name = aliases[i][0], *rank = k;
     const struct column_info *column = table_column(*table = TABLE_STEPS, name);
     if (!column) column = table_column(*table = TABLE_EVALS, name);

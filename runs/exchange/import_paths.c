@@ -112,7 +112,6 @@ static enum status begin_part(struct import *import, const char *folder, const c
                             "update or replace temp.stage_measures set segment = 1 where segment = 2",
                             import->err);
     import->segment = *import->folder ? 2 : 1;
-    import->started = false;
     snprintf(import->folder, sizeof import->folder, "%s", folder);
     snprintf(import->part, sizeof import->part, "%s", name);
     return status;

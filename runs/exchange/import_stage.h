@@ -36,7 +36,6 @@ struct import {
     char part[200];            /* its name, which begins those of its metrics; "": they have their own */
     int segment;               /* in which the metrics of this folder are staged */
     bool several, strangers;   /* the files are in several folders; these are not parts of one run */
-    bool started;              /* an event file has said that its program starts */
     int64_t left_out;          /* values of steps that are none */
     double began, ended;       /* the first and the last time of a log's values; 0: they have none */
     char remark[300];          /* about something left out; "": all was read */

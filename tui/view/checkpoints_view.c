@@ -207,7 +207,7 @@ static void checkpoints_draw(struct workbench *workbench, void *opaque, struct g
     if (!state->list.count)
         grid_text(grid, 3, 4, grid->w - 4, STYLE_DIM, 0,
                   "none: c in the view of a run that trains writes one (checkpoint.every)");
-    workbench_hint(workbench, state->run.status);
+    workbench_hint(workbench, &state->run);
     static const enum action acts[] = {ACTION_PROMPT, ACTION_FORK,   ACTION_EXPORT,
                                        ACTION_DELETE, ACTION_RESUME, ACTION_EVALUATE};
     for (size_t i = 0; !state->list.count && i < sizeof acts / sizeof *acts; i++)

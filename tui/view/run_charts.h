@@ -5,7 +5,7 @@
 #include "tui/view/run_model.h"
 #include "tui/view/settings.h"
 
-enum { CHART_TITLE_MAX = 64 };
+enum { CHART_TITLE_MAX = QUANTITY_NAME_MAX };
 
 struct chart_look {
     char title[CHART_TITLE_MAX]; /* "gradient norm" */

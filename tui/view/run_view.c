@@ -255,7 +255,7 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
         ranks = model->history.rank_count > 1 ? 2 + (int)model->history.rank_count : 0;
     if (ranks && !text) text = TEXT_ROWS;
     layout_run(grid->w, grid->h, state->enlarged ? 1 : (int)model->chart_count, ranks + text, &layout);
-    workbench_hint(workbench, model->info.status);
+    workbench_hint(workbench, &model->info);
     workbench_hint_charts(workbench, state->window.span > 0, model->history.event_count > 0);
     panel_draw_header(grid, layout.header, model, workbench->now);
     draw_charts(workbench, state, grid, &layout);

@@ -507,15 +507,15 @@ void workbench_answer(struct workbench *workbench, enum action action, const cha
     (void)top_ops(workbench)->key(workbench, top_state(workbench), action, K_ENTERED);
 }
 
-void workbench_hint(struct workbench *workbench, enum run_status status)
+void workbench_hint(struct workbench *workbench, const struct run_info *run)
 {
     static const enum action orders[] = {ACTION_PAUSE,    ACTION_STOP,      ACTION_CHECKPOINT,
                                          ACTION_EVALUATE, ACTION_SAMPLE,    ACTION_TRACE,
                                          ACTION_LR_LOWER, ACTION_LR_HIGHER, ACTION_LR};
-    bool live = label_is_live(status);
-    if (live) workbench->no_hint[ACTION_RESUME] = true;
+    bool live = label_is_live(run->status);
+    if (live || run_is_imported(run)) workbench->no_hint[ACTION_RESUME] = true;
     for (size_t i = 0; !live && i < sizeof orders / sizeof *orders; i++) workbench->no_hint[orders[i]] = true;
-    if (status == RUN_PAUSED) workbench->no_hint[ACTION_TRACE] = true; /* it needs a next step */
+    if (run->status == RUN_PAUSED) workbench->no_hint[ACTION_TRACE] = true; /* it needs a next step */
 }
 
 void workbench_hint_charts(struct workbench *workbench, bool zoomed, bool events)
@@ -533,7 +533,7 @@ void workbench_hint_list(struct workbench *workbench, const struct run_info *run
         keep[keys[i].action] = keep[keys[i].action] || keys[i].context == CONTEXT_ANY;
     for (size_t i = 0; i < sizeof without_rows / sizeof *without_rows; i++) keep[without_rows[i]] = true;
     for (int a = 0; !run && a < ACTION_COUNT; a++) workbench->no_hint[a] = !keep[a];
-    if (run) workbench_hint(workbench, run->status);
+    if (run) workbench_hint(workbench, run);
     if (run && !marked && label_is_live(run->status)) workbench->no_hint[ACTION_DELETE] = true;
     workbench->no_hint[ACTION_UNDO] = !deleted;
     workbench->no_hint[ACTION_COMPLETE] = !workbench->typing;

@@ -184,7 +184,7 @@ void workbench_back(struct workbench *workbench); /* leaves from the last view *
 void workbench_answer(struct workbench *workbench, enum action action, const char *text);
 
 /* For draw: leaves out the hints of keys that are of no use on a run of this status. */
-void workbench_hint(struct workbench *workbench, enum run_status status);
+void workbench_hint(struct workbench *workbench, const struct run_info *run);
 /* The same for charts that are `zoomed` or not, of a run with or without events. */
 void workbench_hint_charts(struct workbench *workbench, bool zoomed, bool events);
 /* The same for the list; `run` NULL: no row is selected. `marked`, `deleted`: whether some runs are. */

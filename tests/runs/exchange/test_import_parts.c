@@ -7,15 +7,20 @@
 #define LOGS   "tests/fixtures/logs/"
 #define EVENTS "/events.out.tfevents.1"
 
-/* Copies a log to a folder below `home`. */
-static void put(const char *home, const char *folder, const char *log)
+static void put_as(const char *home, const char *folder, const char *file, const char *log)
 {
     char name[EXCHANGE_PATH_MAX], path[EXCHANGE_PATH_MAX];
     size_t size;
     char *bytes = store_fixture_slurp(log, &size);
-    snprintf(name, sizeof name, "%s" EVENTS, folder);
+    snprintf(name, sizeof name, "%s%s", folder, file);
     exchange_write(home, name, bytes, size, path);
     free(bytes);
+}
+
+/* Copies a log to a folder below `home`. */
+static void put(const char *home, const char *folder, const char *log)
+{
+    put_as(home, folder, EVENTS, log);
 }
 
 /* Imports up to two paths below `home` as a run called `name`. */
@@ -67,6 +72,18 @@ TEST_CASE(folders_for_training_and_validation_are_parts_of_a_run)
     }
 }
 
+TEST_CASE(the_names_of_keras_are_known)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    store_fixture_home("names", home, sizeof home);
+    put(home, "keras/train", LOGS "keras.tfevents");
+    put(home, "keras/validation", LOGS "keras.tfevents");
+    if (take(home, "keras", NULL, NULL, &err)) fail_msg("%s", err.text);
+    expect(home, "select group_concat(step || ' ' || loss || ' ' || lr) from steps", "0 3.0 0.5,1 2.0 0.5");
+    expect(home, VALUES, "0 3.0,1 2.0");
+}
+
 /* add_scalars makes a folder for each curve, in which all have one tag. */
 TEST_CASE(folders_beside_event_files_are_read_with_their_names)
 {
@@ -95,6 +112,18 @@ TEST_CASE(a_restart_takes_nothing_back_from_another_part)
     if (take(home, "keras", NULL, NULL, &err)) fail_msg("%s", err.text);
     expect(home, "select distinct count(*) from measures group by name", "4");
     expect(home, "select count(distinct name) from measures", "6");
+}
+
+/* The first program did not say that it starts: PyTorch's says so only when it goes on. */
+TEST_CASE(the_first_start_takes_back_what_was_logged_before)
+{
+    char home[PATH_MAX];
+    struct err err = {0};
+    store_fixture_home("went-on", home, sizeof home);
+    put(home, "run", LOGS "measures.tfevents");
+    put_as(home, "run", "/events.out.tfevents.2", LOGS "went_on.tfevents");
+    if (take(home, "run", NULL, "run", &err)) fail_msg("%s", err.text);
+    expect(home, MEASURES, "reward_best|0.0,5.0\nreward_mean|0.0");
 }
 
 TEST_CASE(logs_of_several_runs_are_not_mixed)
