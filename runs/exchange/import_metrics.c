@@ -84,14 +84,24 @@ static bool is_reserved(const char *word)
     return field_find(word, &field) && (field.column || field.made || field.metric != METRIC_COUNT);
 }
 
-static bool is_used(const struct import_metrics *metrics, const char *word)
+static uint64_t hash_of(const char *text)
 {
-    size_t i = 0;
-    while (i < metrics->count && strcmp(metrics->all[i].word, word) != 0) i++;
-    return i < metrics->count;
+    return XXH64(text, strlen(text), 0);
 }
 
-void import_metric_choose_word(const struct import_metrics *metrics, struct import_metric *metric)
+/* The slot of the metric whose name, or whose word, has this hash, or the empty one where it belongs. */
+static uint32_t *slot_of(const struct import_metrics *metrics, uint64_t hash, bool word)
+{
+    uint32_t *slots = word ? metrics->word_slots : metrics->slots;
+    size_t at = hash & (metrics->slot_count - 1);
+    for (; slots[at]; at = (at + 1) & (metrics->slot_count - 1)) {
+        const struct import_metric *metric = &metrics->all[slots[at] - 1];
+        if ((word ? metric->word_hash : metric->hash) == hash) break;
+    }
+    return &slots[at];
+}
+
+void import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric)
 {
     char clean[1024], word[SCALAR_NAME_MAX], chosen[SCALAR_NAME_MAX];
     clean_line(clean, sizeof clean, metric->name);
@@ -99,42 +109,40 @@ void import_metric_choose_word(const struct import_metrics *metrics, struct impo
     size_t kept = strlen(word) < sizeof word - 8 ? strlen(word) : sizeof word - 8;
     kept -= utf8_incomplete_tail(word, kept);
     strcpy(chosen, word);
-    for (int n = 2; *word && (is_reserved(chosen) || is_used(metrics, chosen)); n++)
+    for (int n = 2; *word && (is_reserved(chosen) || *slot_of(metrics, hash_of(chosen), true)); n++)
         snprintf(chosen, sizeof chosen, "%.*s_%d", (int)kept, word, n);
     metric->renamed |= strcmp(chosen, word) != 0 || strstr(word, "__");
     strcpy(metric->word, chosen);
+    metric->word_hash = hash_of(chosen);
+    *slot_of(metrics, metric->word_hash, true) = (uint32_t)(metric - metrics->all) + 1;
 }
 
 /* ---- the list ---- */
 
-/* The slot of a name, or the empty one where it belongs. */
-static uint32_t *slot_of(const struct import_metrics *metrics, uint64_t hash)
-{
-    size_t at = hash & (metrics->slot_count - 1);
-    while (metrics->slots[at] && metrics->all[metrics->slots[at] - 1].hash != hash)
-        at = (at + 1) & (metrics->slot_count - 1);
-    return &metrics->slots[at];
-}
-
 /* Keeps at least half of the slots empty. */
-static bool reserve_slot(struct import_metrics *metrics)
+static bool reserve_slots(struct import_metrics *metrics)
 {
     if (2 * (metrics->count + 1) <= metrics->slot_count) return true;
     size_t count = metrics->slot_count ? 2 * metrics->slot_count : 64;
-    uint32_t *slots = calloc(count, sizeof *slots);
-    if (!slots) return false;
+    uint32_t *both = calloc(2 * count, sizeof *both);
+    if (!both) return false;
     free(metrics->slots);
-    metrics->slots = slots;
+    metrics->slots = both;
+    metrics->word_slots = both + count;
     metrics->slot_count = count;
-    for (size_t i = 0; i < metrics->count; i++) *slot_of(metrics, metrics->all[i].hash) = (uint32_t)i + 1;
+    for (size_t i = 0; i < metrics->count; i++) {
+        const struct import_metric *metric = &metrics->all[i];
+        *slot_of(metrics, metric->hash, false) = (uint32_t)i + 1;
+        if (*metric->word) *slot_of(metrics, metric->word_hash, true) = (uint32_t)i + 1;
+    }
     return true;
 }
 
 struct import_metric *import_metrics_at(struct import_metrics *metrics, const char *name)
 {
-    uint64_t hash = XXH64(name, strlen(name), 0);
-    if (!reserve_slot(metrics)) return NULL;
-    uint32_t *slot = slot_of(metrics, hash);
+    uint64_t hash = hash_of(name);
+    if (!reserve_slots(metrics)) return NULL;
+    uint32_t *slot = slot_of(metrics, hash, false);
     if (*slot) return &metrics->all[*slot - 1];
     char *copy = arena_strdup(&metrics->arena, name);
     if (!copy || !list_reserve(&metrics->all, metrics->count, 1, &metrics->capacity, sizeof *metrics->all))
@@ -228,7 +236,7 @@ static struct import_metric *owner_of(const struct import_metrics *metrics, cons
     return NULL;
 }
 
-static void assign(const struct import_metrics *metrics, const struct candidate *c)
+static void assign(struct import_metrics *metrics, const struct candidate *c)
 {
     struct import_metric *owner = c->column ? owner_of(metrics, c->column) : NULL;
     if (c->column && !owner) {

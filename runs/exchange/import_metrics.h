@@ -35,6 +35,7 @@ struct import_metric {
     const struct column_info *column; /* NULL: a measure */
     enum store_table table;           /* of the column */
     char word[SCALAR_NAME_MAX];       /* the name of the measure; "": not chosen, or nothing is left of it */
+    uint64_t word_hash;
 
     int64_t turn; /* of the newest imported value (struct import); 0: none */
     double value; /* the newest imported value */
@@ -43,8 +44,8 @@ struct import_metric {
 struct import_metrics { /* zero it before its first use */
     struct import_metric *all;
     size_t count, capacity, assigned; /* the first `assigned` ones are */
-    uint32_t *slots;                  /* a hash table: 1 + the index in `all`, 0: empty */
-    size_t slot_count;                /* a power of two */
+    uint32_t *slots, *word_slots;     /* hash tables by names and words: 1 + the index in `all`, 0: empty */
+    size_t slot_count;                /* of each; a power of two */
     struct arena arena;
 };
 
@@ -67,7 +68,7 @@ void import_metric_note(struct import_metric *metric, double value);
 bool import_metrics_assign(struct import_metrics *metrics);
 
 /* Chooses the name of a measure for a metric that has none. */
-void import_metric_choose_word(const struct import_metrics *metrics, struct import_metric *metric);
+void import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric);
 
 /* What a metric is called here. */
 const char *import_metric_here(const struct import_metric *metric);
