@@ -362,6 +362,20 @@ static const char *format_place(const struct chart *chart, int64_t step, char bu
     return buf;
 }
 
+/* A long name that leaves no room for the value loses its middle, as the end tells names of layers apart. */
+static void draw_name(struct pen *pen, enum style style, const char *name)
+{
+    enum { LEAST = 24, VALUE = 16 };
+    int room = pen->end - pen->x - VALUE;
+    if (room < LEAST) room = LEAST;
+    if (glyph_text_width(name) > room) {
+        int head = grid_text(pen->grid, pen->x, pen->y, room / 2, style, ATTR_BOLD, name);
+        while (glyph_text_width(name) > room - head) glyph_next(&name);
+        pen->x += head;
+    }
+    pen_print(pen, style, ATTR_BOLD, "%s", name);
+}
+
 static void draw_title(const struct drawing *d)
 {
     char place[32];
@@ -372,7 +386,7 @@ static void draw_title(const struct drawing *d)
     enum style style = chart->focused ? STYLE_ACCENT : STYLE_TEXT;
     grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, chart->focused ? style : STYLE_RULE);
     grid_put(grid, area.x, area.y, chart->focused ? 0x25B8 : ' ', style, ATTR_BOLD);
-    pen_print(&pen, style, ATTR_BOLD, "%s", chart->title);
+    draw_name(&pen, style, chart->title);
     if (chart->unit && area.w >= 50) pen_print(&pen, STYLE_DIM, 0, " %s", chart->unit);
     if (d->y.log) pen_print(&pen, STYLE_DIM, 0, " log");
     if (d->widened) pen_print(&pen, STYLE_DIM, 0, " all values");

@@ -256,6 +256,20 @@ CHART_CASE(the_best_evaluation_is_starred)
     assert_int_equal(count_glyph(&scene->grid, 0x2605), 1);
 }
 
+CHART_CASE(a_long_name_loses_its_middle_and_leaves_room_for_the_value)
+{
+    struct scene *scene = *state;
+    char row[500];
+    chart_scene_ramp(scene, 101);
+    scene->chart.title = "grad_norm_model_layers_11_self_attention_projection_bias";
+    chart_scene_draw(scene, 60, 7);
+    grid_row(&scene->grid, 0, row, sizeof row);
+    if (!strstr(row, " grad_norm_model_laye\u2026ention_projection_bias 100.0 ")) fail_msg("%s", row);
+    chart_scene_draw(scene, 100, 7);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "projection_bias 100.0 "));
+    assert_null(strstr(row, "\u2026"));
+}
+
 /* The whole title of a compared run's chart, and no number in it cut. */
 CHART_CASE(a_narrow_title_has_fewer_words_but_no_cut_number)
 {
