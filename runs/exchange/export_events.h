@@ -6,7 +6,8 @@
 
 enum { EVENT_TAG_MAX = 128 };
 
-/* Begins a file whose values begin at this time, in Unix seconds. out->error tells of errors. */
+/* Writes the start of an event file: its format, and the Unix time in seconds of its run. An error stays in
+ * out->error. */
 void event_out_begin(struct record_writer *out, FILE *stream, double wall_time);
 
 /* Writes a value, rounded to a float. `tag` has fewer than EVENT_TAG_MAX bytes. `wall_time` not finite:

@@ -71,9 +71,10 @@ static bool read_tensor(struct protobuf tensor, double *out)
 
 /* ---- events ---- */
 
-/* Puts the name of the folder before a tag: "validation/loss". As add_scalars of PyTorch and of tensorboardX
- * makes a folder for each of its curves, which have one tag, the folder alone names such a curve: "loss_val"
- * and "loss/val" of "loss". Its tag may be another's, too, which the slash at the end tells apart. */
+/* Puts the name of the folder before a tag: "validation/loss". add_scalars of PyTorch and of tensorboardX
+ * makes a folder for each of its curves, "loss_val" or "loss/val", with the same tag "loss" in all of them.
+ * There the tag says nothing new, and the folder alone is the name. It ends with a slash, so that it differs
+ * from a tag called like the folder. */
 static void name_metric(const char *part, const char *tag, char *buf, size_t size)
 {
     char folder[256], word[TAG_MAX_BYTES];

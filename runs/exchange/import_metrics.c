@@ -30,7 +30,8 @@ enum { NO_RANK = 99 };
 
 /* ---- names ---- */
 
-/* Leaves out the middle of a word of n bytes, which does not fit: its end tells names of layers apart. */
+/* Shortens a word of n bytes to fit: "__" takes the place of its middle. The end stays, because the names of
+ * layers differ there. */
 static void cut_middle(const char *word, size_t n, char *buf, size_t size)
 {
     size_t head = utf8_cut(word, size / 2 - 2), tail = n - (size - 1 - head - 2);

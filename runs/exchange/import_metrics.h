@@ -30,7 +30,7 @@ struct import_metric {
     bool summed; /* `summary` is its value in a summary */
     double summary;
 
-    /* what it becomes */
+    /* the column or measure that it is imported as */
     bool assigned, renamed;           /* renamed: that is not plain from the name */
     const struct column_info *column; /* NULL: a measure */
     enum store_table table;           /* of the column */
@@ -70,7 +70,7 @@ bool import_metrics_assign(struct import_metrics *metrics);
 /* Chooses the name of a measure for a metric that has none. */
 void import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric);
 
-/* What a metric is called here. */
+/* The name of the column or measure that a metric is imported as. */
 const char *import_metric_here(const struct import_metric *metric);
 
 /* The renamed metrics, `count` of them, by name, in the arena; NULL: memory is short. */

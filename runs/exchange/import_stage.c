@@ -163,7 +163,7 @@ static enum status read_integer(struct import *import, const struct column_info 
     return STATUS_OK;
 }
 
-/* Whether rows are told apart by the column. */
+/* Whether the column is a part of the key of its table. */
 static bool is_key_part(const struct import_rows *rows, const struct column_info *column)
 {
     const struct table_info *table = &store_tables[rows->table];

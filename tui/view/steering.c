@@ -173,8 +173,8 @@ static void ask_further(struct workbench *workbench, const struct run_info *run,
                   TEXT_NUMBER(planned), TEXT_NUMBER(2 * planned), jump);
 }
 
-/* Whether a resume has nothing to continue from: the run's checkpoints are gone, or it was imported. A run
- * that was killed before its first checkpoint starts over. */
+/* Whether a resume has nothing to continue from, as the run's checkpoints are gone. A run that was killed
+ * before its first one starts over. */
 static bool is_without_origin(struct workbench *workbench, const struct run_info *run)
 {
     struct arena arena = {0};

@@ -167,7 +167,7 @@ static void format_distance(double distance, double step, int width, char *buf, 
     double exponent = floor(log10(step) + 1e-9), count = round(distance / pow(10, exponent));
     snprintf(buf, size, "+%.9g", count * pow(10, exponent));
     if ((int)strlen(buf) <= width && !strchr(buf, 'e')) return;
-    for (; fmod(count, 10) == 0; count /= 10) exponent++;
+    for (; count != 0 && fmod(count, 10) == 0; count /= 10) exponent++;
     snprintf(buf, size, "+%.0fe%.0f", count, exponent);
     if ((int)strlen(buf) > width) *buf = '\0';
 }
