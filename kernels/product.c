@@ -3,8 +3,9 @@
  * Both operands are copied to where the inner loop reads them one after the other: a in strips of ROWS rows,
  * b in blocks of panels of COLUMNS columns. A tile of ROWS by COLUMNS sums is in registers. A panel of b
  * stays in the first-level cache while all strips of a group are multiplied by it; with AVX-512 it is too
- * wide for that, so a strip of a stays there, and the block of b in the second level. Words of two numbers
- * are for vdpbf16ps, which adds two products at a time. */
+ * wide for that, so a strip of a stays there, and the block of b in the second level; where its words lie one
+ * after the other in a row, they are read in place. Words of two numbers are for vdpbf16ps, which adds two
+ * products at a time. */
 #include "kernels/product.h"
 
 #include <stddef.h>
@@ -44,66 +45,101 @@ size_t product_bytes(void)
 
 /* ---- tiles ---- */
 
-/* Lines of the cache that are needed soon. A tile fetches one every few steps: many at once would hold up its
- * own loads. */
+/* What is packed next of an operand: runs of `run` lines of the cache, one after the other. */
+struct ahead {
+    const char *next;
+    ptrdiff_t step; /* bytes from a run to the next */
+    int run, at;    /* at: of the run's lines */
+    int left, most; /* lines in all, and at most by a tile */
+};
+
+/* Lines that are needed soon. A tile fetches one every few steps: many at once would hold up its own loads.
+ */
 struct fetch {
     const char *out; /* rows of out, each on two lines; NULL: not needed yet */
     ptrdiff_t out_row;
-    const char *next; /* runs of `run` lines after each other, of what is packed next */
-    ptrdiff_t step;   /* bytes from a run to the next */
-    int run, at;      /* at: of the run's lines */
-    int left, most;   /* lines in all, and at most by a tile */
+    struct ahead a, b;
 };
 
 enum { STEPS_EACH = 4 }; /* of k, between two fetches */
 
-/* One row of out, or else one line of what is packed next. rows, lines: how many are left to this tile. */
-INLINE void fetch_some(struct fetch *f, int *rows, int *lines)
+INLINE void fetch_line(struct ahead *x, int *lines)
 {
-    if (*rows > 0) {
+    __builtin_prefetch(x->next + 64 * x->at, 0, 2);
+    if (++x->at == x->run) x->at = 0, x->next += x->step;
+    x->left--;
+    --*lines;
+}
+
+/* One row of out, or else one line of an operand. The counts are what is left to this tile. */
+INLINE void fetch_some(struct fetch *f, int *out_rows, int *a_lines, int *b_lines)
+{
+    if (*out_rows > 0) {
         __builtin_prefetch(f->out, 1);
         __builtin_prefetch(f->out + 64, 1);
         f->out += f->out_row;
-        --*rows;
-    } else if (*lines > 0) {
-        __builtin_prefetch(f->next + 64 * f->at, 0, 2);
-        if (++f->at == f->run) f->at = 0, f->next += f->step;
-        f->left--;
-        --*lines;
+        --*out_rows;
+    } else if (*a_lines > 0) {
+        fetch_line(&f->a, a_lines);
+    } else if (*b_lines > 0) {
+        fetch_line(&f->b, b_lines);
     }
 }
 
-/* One word of k. */
-INLINE void tile_add(const int rows, const bool pairs, simd_vector sum[ROWS][2], const tile_word *a,
-                     const float *b)
+/* Rows of a as a tile reads them. Packed: word k of row r is number k · rows + r. In place: rows are `row`
+ * bytes apart, and at[i] is row 3i, so that few registers reach all of them. */
+struct strip {
+    const char *at[(ROWS + 2) / 3];
+    ptrdiff_t row;
+};
+
+/* Word k of each row, and line k of b. */
+INLINE void tile_add(const int rows, const bool pairs, const bool packed, simd_vector sum[ROWS][2],
+                     const struct strip *a, const float *b, const int k)
 {
-    simd_vector b0 = simd_load(b), b1 = simd_load(b + LANES);
+    simd_vector b0 = simd_load(b + k * COLUMNS), b1 = simd_load(b + k * COLUMNS + LANES);
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++) {
-        sum[r][0] = tile_step(sum[r][0], a[r], b0, pairs);
-        sum[r][1] = tile_step(sum[r][1], a[r], b1, pairs);
+        const char *at = packed ? a->at[0] + 4 * (k * rows + r) : a->at[r / 3] + r % 3 * a->row + 4 * k;
+        float x = *(const tile_word *)(const void *)at;
+        sum[r][0] = tile_step(sum[r][0], x, b0, pairs);
+        sum[r][1] = tile_step(sum[r][1], x, b1, pairs);
     }
 }
 
-/* sums (rows, COLUMNS) = or, with `more`, += the product of `rows` lines of a and COLUMNS lines of b, as
- * packed. pairs: a word of a and b is two steps. */
-INLINE void tile_sum(const int rows, const bool pairs, float *sums, ptrdiff_t stride, bool more,
-                     const tile_word *a, const float *b, int words, struct fetch *fetch)
+INLINE void strip_advance(struct strip *a, const int rows, const bool packed, const int words)
+{
+    for (int i = 0; i < (packed ? 1 : (rows + 2) / 3); i++) a->at[i] += 4 * words * (packed ? rows : 1);
+}
+
+/* sums (rows, COLUMNS) = or, with `more`, += the product of `rows` lines of a and COLUMNS lines of b, which
+ * is packed. pairs: a word of a and b is two steps. a_row: bytes between rows of a that is not packed. */
+INLINE void tile_sum(const int rows, const bool pairs, const bool packed, float *sums, ptrdiff_t stride,
+                     bool more, const char *a, ptrdiff_t a_row, const float *b, int words,
+                     struct fetch *fetch)
 {
     simd_vector sum[ROWS][2];
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int i = 0; i < 2; i++) sum[r][i] = (simd_vector){0};
+    struct strip from = {.row = a_row};
+#pragma GCC unroll 5
+    for (int i = 0; i < (rows + 2) / 3; i++) from.at[i] = a + 3 * i * a_row;
     struct fetch f = *fetch;
-    int out_rows = f.out ? rows : 0, lines = least(f.most, f.left);
+    int out_rows = f.out ? rows : 0;
+    int a_lines = least(f.a.most, f.a.left), b_lines = least(f.b.most, f.b.left);
     int k = 0;
-    for (; k + STEPS_EACH <= words; k += STEPS_EACH) {
-        fetch_some(&f, &out_rows, &lines);
+    for (; k + STEPS_EACH <= words; k += STEPS_EACH, b += STEPS_EACH * COLUMNS) {
+        fetch_some(&f, &out_rows, &a_lines, &b_lines);
 #pragma GCC unroll 4
-        for (int i = 0; i < STEPS_EACH; i++, a += rows, b += COLUMNS) tile_add(rows, pairs, sum, a, b);
+        for (int i = 0; i < STEPS_EACH; i++) tile_add(rows, pairs, packed, sum, &from, b, i);
+        strip_advance(&from, rows, packed, STEPS_EACH);
     }
-    for (; k < words; k++, a += rows, b += COLUMNS) tile_add(rows, pairs, sum, a, b);
+    for (; k < words; k++, b += COLUMNS) {
+        tile_add(rows, pairs, packed, sum, &from, b, 0);
+        strip_advance(&from, rows, packed, 1);
+    }
     *fetch = f;
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
@@ -121,25 +157,36 @@ INLINE void tile_sum(const int rows, const bool pairs, float *sums, ptrdiff_t st
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #endif
 
-typedef void tile(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b, int words,
-                  struct fetch *fetch);
+typedef void tile(float *sums, ptrdiff_t stride, bool more, const void *a, ptrdiff_t a_row, const void *b,
+                  int words, struct fetch *fetch);
 
-#define TILE_OF(name, rows, pairs)                                                                           \
-    static void name##_##rows(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b,        \
-                              int words, struct fetch *fetch)                                                \
+#define TILE_OF(name, rows, pairs, packed)                                                                   \
+    static void name##_##rows(float *sums, ptrdiff_t stride, bool more, const void *a, ptrdiff_t a_row,      \
+                              const void *b, int words, struct fetch *fetch)                                 \
     {                                                                                                        \
-        tile_sum(rows, pairs, sums, stride, more, a, b, words, fetch);                                       \
+        tile_sum(rows, pairs, packed, sums, stride, more, a, a_row, b, words, fetch);                        \
     }
-#define TILE_FLOATS(rows) TILE_OF(floats, rows, false)
+#define TILE_FLOATS(rows) TILE_OF(floats, rows, false, true)
 #define OF_FLOATS(rows)   floats_##rows,
 EACH_ROWS(TILE_FLOATS)
 static tile *const tiles_of_floats[] = {EACH_ROWS(OF_FLOATS)};
 
+#ifdef __AVX512F__
+#define TILE_FLOATS_IN_PLACE(rows) TILE_OF(floats_in_place, rows, false, false)
+#define OF_FLOATS_IN_PLACE(rows)   floats_in_place_##rows,
+EACH_ROWS(TILE_FLOATS_IN_PLACE)
+static tile *const tiles_of_floats_in_place[] = {EACH_ROWS(OF_FLOATS_IN_PLACE)};
+#endif
+
 #ifdef __AVX512BF16__
-#define TILE_PAIRS_OF(rows) TILE_OF(pairs, rows, true)
-#define OF_PAIRS(rows)      pairs_##rows,
+#define TILE_PAIRS_OF(rows)       TILE_OF(pairs, rows, true, true)
+#define OF_PAIRS(rows)            pairs_##rows,
+#define TILE_PAIRS_IN_PLACE(rows) TILE_OF(pairs_in_place, rows, true, false)
+#define OF_PAIRS_IN_PLACE(rows)   pairs_in_place_##rows,
 EACH_ROWS(TILE_PAIRS_OF)
+EACH_ROWS(TILE_PAIRS_IN_PLACE)
 static tile *const tiles_of_pairs[] = {EACH_ROWS(OF_PAIRS)};
+static tile *const tiles_of_pairs_in_place[] = {EACH_ROWS(OF_PAIRS_IN_PLACE)};
 #endif
 
 /* ---- blocks ---- */
@@ -151,6 +198,7 @@ struct plan {
     int steps; /* of k at a time */
     enum form a_form, b_form;
     bool accumulate, direct; /* direct: tiles are added to out where they are summed */
+    bool in_place;           /* a is not packed */
     float factor;
     tile *const *tiles;
     uint32_t *block, *strip;
@@ -165,17 +213,24 @@ static int words_of(const struct plan *p, int steps)
 
 /* What `count` lines of an operand are packed from, over `tiles` tiles. The first cache line of a run, if
  * part of it belongs to what is before, has been read with that. */
-static struct fetch fetch_of(const struct lines *x, int line, int step, int count, int steps, int tiles)
+static struct ahead ahead_of(const struct lines *x, int line, int step, int count, int steps, int tiles)
 {
-    if (count == 0) return (struct fetch){0};
+    if (count == 0) return (struct ahead){0};
     bool columns = x->line == x->element_bytes;
     int runs = columns ? steps : count, bytes = (columns ? count : steps) * x->element_bytes;
-    struct fetch f = {.next = element_at(x, line, step) + (bytes - 1) % 64,
-                      .step = columns ? x->step : x->line,
-                      .run = (bytes + 63) / 64};
-    f.left = runs * f.run;
-    f.most = (f.left + tiles - 1) / tiles;
-    return f;
+    struct ahead next = {.next = element_at(x, line, step) + (bytes - 1) % 64,
+                         .step = columns ? x->step : x->line,
+                         .run = (bytes + 63) / 64};
+    next.left = runs * next.run;
+    next.most = (next.left + tiles - 1) / tiles;
+    return next;
+}
+
+/* The block of b that multiply_block is called with next, over `tiles` tiles. */
+static struct ahead next_block(const struct plan *p, int n0, int n1, int k, int tiles)
+{
+    if (k < p->K) return ahead_of(&p->b, n0, k, n1 - n0, least(p->K - k, p->steps), tiles);
+    return ahead_of(&p->b, n1, 0, least(p->N - n1, n1 - n0), least(p->K, p->steps), tiles);
 }
 
 /* Rows [m0, m1) and columns [n0, n1) of out, with the steps from k on. */
@@ -187,14 +242,15 @@ static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1,
     for (int n = n0; n < n1; n += COLUMNS)
         pack(p->block + (ptrdiff_t)(n - n0) * words, COLUMNS, &p->b, n, k, p->N - n, steps, p->b_form);
     int strips = (m1 - m0 + ROWS - 1) / ROWS, panels = (n1 - n0 + COLUMNS - 1) / COLUMNS;
+    struct fetch fetch = {.b = next_block(p, n0, n1, k + steps, strips * panels)};
     for (int first = 0; first < strips; first += GROUP) {
         int count = least(strips - first, GROUP), at[GROUP + 1];
         for (int s = 0; s <= count; s++) at[s] = m0 + (int)((long)(m1 - m0) * (first + s) / strips);
-        for (int s = 0; s < count; s++)
+        for (int s = 0; s < count && !p->in_place; s++)
             pack(p->strip + s * STRIP, at[s + 1] - at[s], &p->a, at[s], k, p->M - at[s], steps, p->a_form);
         /* not the next strip, but those after it: memory is too slow for that one */
         int soon = least(at[count] + ROWS, m1);
-        struct fetch fetch = fetch_of(&p->a, soon, k, least(m1 - soon, GROUP * ROWS), steps, panels * count);
+        fetch.a = ahead_of(&p->a, soon, k, least(m1 - soon, GROUP * ROWS), steps, panels * count);
         for (int n = n0; n < n1; n += COLUMNS)
             for (int s = 0; s < count; s++) {
                 int m = at[s], rows = at[s + 1] - m, columns = least(n1 - n, COLUMNS);
@@ -204,7 +260,8 @@ static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1,
                 fetch.out_row = out.stride * (ptrdiff_t)element_bytes(out.element);
                 float *to = direct ? out.at : p->sums ? p->sums + (m - m0) * p->stride + (n - n0) : sums;
                 ptrdiff_t stride = direct ? out.stride : p->sums ? p->stride : COLUMNS;
-                p->tiles[rows - 1](to, stride, direct ? add : p->sums && k > 0, p->strip + s * STRIP,
+                const void *a = p->in_place ? element_at(&p->a, m, k) : (void *)(p->strip + s * STRIP);
+                p->tiles[rows - 1](to, stride, direct ? add : p->sums && k > 0, a, p->a.line,
                                    p->block + (ptrdiff_t)(n - n0) * words, words, &fetch);
                 if (!direct && (!p->sums || last))
                     tile_finish(out, to, stride, rows, columns, add, p->factor);
@@ -217,6 +274,17 @@ static struct lines lines_of(struct matrix x, bool columns)
     ptrdiff_t one = (ptrdiff_t)element_bytes(x.element), row = x.stride * one;
     return (struct lines){x.at, columns ? one : row, columns ? row : one, (int)one};
 }
+
+#ifdef __AVX512F__
+/* Whether the words of a lie one after the other and a strip of it stays in the first-level cache as it is:
+ * of rows that are a multiple of 4 KiB apart, as far as a way of this cache reaches, only a few would. */
+static bool in_place(const struct plan *p)
+{
+    ptrdiff_t apart = p->a.line % 4096;
+    bool words = p->a_form == FORM_FLOATS || (p->a_form == FORM_PAIRS && p->K % 2 == 0);
+    return words && p->a.step == p->a.element_bytes && apart >= 512 && apart <= 4096 - 512;
+}
+#endif
 
 void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
              bool transpose_b, bool accumulate, float factor, enum product_way way, void *memory)
@@ -241,6 +309,13 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
 #endif
 #ifdef __AVX512BF16__
     if (way == WAY_DOTS) p.a_form = p.b_form = FORM_PAIRS, p.tiles = tiles_of_pairs;
+#endif
+#ifdef __AVX512F__
+    p.in_place = in_place(&p);
+    if (p.in_place) p.tiles = tiles_of_floats_in_place;
+#endif
+#ifdef __AVX512BF16__
+    if (p.in_place && way == WAY_DOTS) p.tiles = tiles_of_pairs_in_place;
 #endif
     p.steps = part_size(K, way == WAY_DOTS ? 2 * WORDS : WORDS, 16);
     p.block = memory;
