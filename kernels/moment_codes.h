@@ -8,6 +8,9 @@
 
 #include "kernels/dynamic_map.h"
 #include "kernels/moments.h"
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 #ifdef __CUDACC__
 #define MOMENT_FN static __host__ __device__ inline
@@ -61,23 +64,46 @@ MOMENT_FN int moment_near_edge(float at, const struct moment_codes *codes)
 }
 
 #ifndef __cplusplus
-/* x (count) of a block, from element `first` on */
-static inline void moment_decode(float *x, const struct moment_block *block, int first, int count,
-                                 const struct moment_codes *codes)
+/* out (MOMENT_BLOCK): of each element table[index]. AVX-512 chooses among 32 numbers at once; compilers look
+ * up one after the other. */
+static inline void moment_look_up(float *out, const float table[DYNAMIC_VALUES], const uint8_t *index)
 {
-    const float scale = block->scale;
-    const uint8_t *code = block->codes + first;
-#pragma omp simd
-    for (int i = 0; i < count; i++) x[i] = codes->values[code[i]] * scale;
+#ifdef __AVX512F__
+    for (int i = 0; i < MOMENT_BLOCK; i += 16) {
+        const __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(index + i)));
+        __m512 found[8];
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++)
+            found[j] = _mm512_permutex2var_ps(_mm512_loadu_ps(table + 32 * j), at,
+                                              _mm512_loadu_ps(table + 32 * j + 16));
+#pragma GCC unroll 3
+        for (int bit = 5; bit < 8; bit++) {
+            const __mmask16 upper = _mm512_test_epi32_mask(at, _mm512_set1_epi32(1 << bit));
+#pragma GCC unroll 4
+            for (int j = 0; j < 128 >> bit; j++)
+                found[j] = _mm512_mask_blend_ps(upper, found[2 * j], found[2 * j + 1]);
+        }
+        _mm512_storeu_ps(out + i, found[0]);
+    }
+#else
+    for (int i = 0; i < MOMENT_BLOCK; i++) out[i] = table[index[i]];
+#endif
 }
 
-/* The block of x (count), which is elsewhere. */
-static inline void moment_encode(struct moment_block *block, const float *x, int count,
-                                 const struct moment_codes *codes)
+/* x (MOMENT_BLOCK); those behind the last element are 0. */
+static inline void moment_decode(float *x, const struct moment_block *block, const struct moment_codes *codes)
+{
+    moment_look_up(x, codes->values, block->codes);
+#pragma omp simd
+    for (int i = 0; i < MOMENT_BLOCK; i++) x[i] *= block->scale;
+}
+
+/* The block of x (MOMENT_BLOCK), which is elsewhere. */
+static inline void moment_encode(struct moment_block *block, const float *x, const struct moment_codes *codes)
 {
     float most = 0, least = 0;
 #pragma omp simd reduction(max : most) reduction(min : least)
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < MOMENT_BLOCK; i++) {
         most = x[i] > most ? x[i] : most;
         least = x[i] < least ? x[i] : least;
     }
@@ -87,13 +113,18 @@ static inline void moment_encode(struct moment_block *block, const float *x, int
         return;
     }
     block->scale = scale;
-    memset(block->codes + count, 0, (size_t)(MOMENT_BLOCK - count));
+    float at[MOMENT_BLOCK], edges[MOMENT_BLOCK];
+    uint8_t near[MOMENT_BLOCK];
 #pragma omp simd
-    for (int i = 0; i < count; i++) {
-        float at = x[i] / scale;
-        int edge = moment_near_edge(at, codes);
-        block->codes[i] = (uint8_t)(edge - 1 + (at > codes->edges[edge]) - codes->zero);
+    for (int i = 0; i < MOMENT_BLOCK; i++) {
+        at[i] = x[i] / scale;
+        int edge = moment_near_edge(at[i], codes);
+        near[i] = (uint8_t)(edge < DYNAMIC_VALUES ? edge : DYNAMIC_VALUES - 1); /* the last one is infinite */
     }
+    moment_look_up(edges, codes->edges, near);
+#pragma omp simd
+    for (int i = 0; i < MOMENT_BLOCK; i++)
+        block->codes[i] = (uint8_t)(near[i] - 1 + (at[i] > edges[i]) - codes->zero);
 }
 #endif
 

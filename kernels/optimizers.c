@@ -136,8 +136,8 @@ void adamw8_step(float *w, void *weights_, struct moment_block *m, struct moment
     for (size_t b = 0; b < moment_blocks(n); b++) {
         float mb[MOMENT_BLOCK], vb[MOMENT_BLOCK];
         const size_t from = b * MOMENT_BLOCK, to = n - from < MOMENT_BLOCK ? n : from + MOMENT_BLOCK;
-        moment_decode(mb, &m[b], 0, (int)(to - from), &first);
-        moment_decode(vb, &v[b], 0, (int)(to - from), &second);
+        moment_decode(mb, &m[b], &first);
+        moment_decode(vb, &v[b], &second);
         struct part part = {.end = from, .range = ranges};
         while (part.end < to) {
             part = part_of(part.end, to, part.range);
@@ -146,8 +146,8 @@ void adamw8_step(float *w, void *weights_, struct moment_block *m, struct moment
             for (size_t i = part.at; i < part.end; i++)
                 adamw_update(a, &w[i], &weights[i], &mb[i - from], &vb[i - from], g[i]);
         }
-        moment_encode(&m[b], mb, (int)(to - from), &first);
-        moment_encode(&v[b], vb, (int)(to - from), &second);
+        moment_encode(&m[b], mb, &first);
+        moment_encode(&v[b], vb, &second);
     }
 }
 
@@ -162,7 +162,7 @@ void lion8_step(float *w, void *weights_, struct moment_block *m, struct moment_
     for (size_t b = 0; b < moment_blocks(n); b++) {
         float mb[MOMENT_BLOCK];
         const size_t from = b * MOMENT_BLOCK, to = n - from < MOMENT_BLOCK ? n : from + MOMENT_BLOCK;
-        moment_decode(mb, &m[b], 0, (int)(to - from), &first);
+        moment_decode(mb, &m[b], &first);
         struct part part = {.end = from, .range = ranges};
         while (part.end < to) {
             part = part_of(part.end, to, part.range);
@@ -171,7 +171,7 @@ void lion8_step(float *w, void *weights_, struct moment_block *m, struct moment_
             for (size_t i = part.at; i < part.end; i++)
                 lion_update(l, &w[i], &weights[i], &mb[i - from], g[i]);
         }
-        moment_encode(&m[b], mb, (int)(to - from), &first);
+        moment_encode(&m[b], mb, &first);
     }
 }
 
