@@ -1,7 +1,6 @@
 /* The charts of runs of one kind: all quantities that the run has, for which it was opened. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tui/view/picker.h"
 #include "tui/view/run_charts.h"

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/history.h"
 #include "runs/series.h"

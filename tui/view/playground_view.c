@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/base/text.h"
 #include "runs/run.h"
 #include "tui/view/form.h"
 #include "tui/view/job.h"

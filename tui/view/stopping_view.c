@@ -2,7 +2,6 @@
  * the best one, and how much patience is left. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/base/text.h"
 #include "runs/columns.h"

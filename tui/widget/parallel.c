@@ -2,7 +2,6 @@
 #include "tui/widget/parallel.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "tui/widget/raster.h"
 
