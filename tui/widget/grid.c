@@ -83,11 +83,10 @@ int glyph_text_width(const char *text)
 
 size_t glyph_encode(uint32_t c, char *buf, size_t size)
 {
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    utf8proc_uint8_t bytes[4];
+    size_t n = (size_t)utf8proc_encode_char((utf8proc_int32_t)c, bytes);
     if (n + 1 > size) return 0;
-    static const unsigned char lead[] = {0, 0x00, 0xC0, 0xE0, 0xF0};
-    for (size_t i = n - 1; i > 0; i--, c >>= 6) buf[i] = (char)(0x80 | (c & 0x3F));
-    buf[0] = (char)(lead[n] | c);
+    memcpy(buf, bytes, n);
     buf[n] = '\0';
     return n;
 }
