@@ -173,22 +173,16 @@ void input_set(struct input *input, const char *text)
     input->cursor = n;
 }
 
-static bool is_middle(char byte)
-{
-    return ((unsigned char)byte & 0xC0) == 0x80;
-}
-
 /* The start of the character before byte `at`, or after it; `at` itself where there is none. */
 static size_t before(const struct input *input, size_t at)
 {
-    while (at > 0 && is_middle(input->text[--at])) continue;
-    return at;
+    return at > 0 ? utf8_cut(input->text, at - 1) : 0;
 }
 
 static size_t after(const struct input *input, size_t at)
 {
     if (input->text[at]) at++;
-    while (is_middle(input->text[at])) at++;
+    while (((unsigned char)input->text[at] & 0xC0) == 0x80) at++;
     return at;
 }
 
@@ -246,7 +240,7 @@ size_t input_complete(struct input *input, const char *const *names, size_t coun
             used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " " : "", names[i]);
         found++;
     }
-    while (first && shared > length && ((unsigned char)first[shared] & 0xC0) == 0x80) shared--; /* é and è */
+    if (first) shared = utf8_cut(first, shared); /* é and è */
     for (const char *at = first ? first + length : ""; at && *at && at < first + shared;)
         type(input, glyph_next(&at));
     return found;
