@@ -34,14 +34,10 @@ static int fail(const struct command *command, const struct err *err)
     size_t n = strlen(err->text);
     bool usage = err->status == STATUS_USAGE, remedy = n && err->text[n - 1] == ')';
     const char *name = command->line.name, *colon = *name ? ": " : "", *blank = *name ? " " : "";
-    if (usage && !n)
-        (void)name; /* another rank has said it */
-    else if (usage && remedy)
-        output_say("%s%s%s", name, colon, err->text);
-    else if (usage)
+    if (n && usage && !remedy) /* without words another rank has said it */
         output_say("%s%s%s (see %s%s%s --help)", name, colon, err->text, TEXT_PROGRAM, blank, name);
     else if (n)
-        output_say("%s", err->text);
+        output_say("%s%s%s", usage ? name : "", usage ? colon : "", err->text);
     return usage                               ? 2
            : err->status == STATUS_INTERRUPTED ? 128 + (interrupt_signal() == SIGTERM ? SIGTERM : SIGINT)
            : err->status == STATUS_PREEMPTED   ? EX_TEMPFAIL
