@@ -364,10 +364,7 @@ static enum status assign_places(struct compare_model *model, struct store *stor
             continue;
         }
         if (!joins) model->curve_count++;
-        if (kept != i) {
-            model->runs[kept] = model->runs[i];
-            model->infos[kept] = model->infos[i];
-        }
+        model->runs[kept] = model->runs[i];
         model->runs[kept++].place = place_of_run[i];
     }
     if (!status) {
