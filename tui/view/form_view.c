@@ -54,7 +54,7 @@ struct form_state {
 
 struct words {
     struct arena arena;
-    const char *of[LAUNCH_WORDS_MAX];
+    const char *of[LAUNCH_WORDS_MAX]; /* NULL behind the last one */
     size_t count;
 };
 
@@ -134,7 +134,6 @@ static void start_estimate(struct workbench *workbench, struct form_state *state
     add_word(&words, "--json", NULL);
     add_word(&words, "--fit", NULL);
     add_run(state, &words);
-    words.of[words.count] = NULL;
     (void)workbench_did(workbench, job_start(&state->job, words.of, false, &workbench->err));
     arena_release(&words.arena);
 }
@@ -525,7 +524,6 @@ static void start(struct workbench *workbench, struct form_state *state)
     add_word(&words, LAUNCH_PROGRESS, NULL);
     if (!fork) add_rows(state, &words, false);
     add_fields(state, &words, false);
-    words.of[words.count] = NULL;
     state->doing[0] = '\0';
     job_close(&state->job);
     if (launch_start(&state->launch, store_home(workbench->store), words.of, NULL, &err))
