@@ -39,7 +39,7 @@ static void remember(struct notice *notice, const struct run_info *runs, size_t 
     }
 }
 
-bool notice_look(struct notice *notice, struct store *store, char *text, size_t size)
+void notice_look(struct notice *notice, struct store *store, char *text, size_t size)
 {
     struct arena arena = {0};
     struct run_info *runs, now;
@@ -54,7 +54,6 @@ bool notice_look(struct notice *notice, struct store *store, char *text, size_t 
     }
     arena_release(&arena);
     if (news > 1) text_add(text, size, ", ", "and %zu more", news - 1);
-    return news > 0;
 }
 
 void notice_release(struct notice *notice)

@@ -18,10 +18,10 @@ struct notice {
     size_t count, capacity;
 };
 
-/* Compares the runs with those of the last look. Returns whether one that trained has ended, diverged or is
- * paused since; `text` then says so of the first, and how many more there are. A store that cannot be read
- * gives no notice. */
-bool notice_look(struct notice *notice, struct store *store, char *text, size_t size);
+/* Compares the runs with those of the last look. Where one that trained has ended, diverged or is paused
+ * since, `text` says so of the first, and how many more there are. A store that cannot be read gives no
+ * notice. */
+void notice_look(struct notice *notice, struct store *store, char *text, size_t size);
 void notice_release(struct notice *notice); /* empties it */
 
 /* The bytes that give the notice on a terminal; without control characters of the text. Returns buf. */

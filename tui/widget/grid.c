@@ -136,11 +136,10 @@ void grid_clear(struct grid *grid)
     for (size_t i = 0; i < n; i++) grid->cells[i] = (struct cell){' ', STYLE_TEXT, ATTR_NONE};
 }
 
-bool rect_skip(struct rect *area, int rows)
+void rect_skip(struct rect *area, int rows)
 {
     area->y += rows;
     area->h -= rows;
-    return area->h > 0;
 }
 
 /* The part of `area` that lies on the grid. */

@@ -71,8 +71,8 @@ struct rect {
     int x, y, w, h; /* cells; empty when w or h is not positive */
 };
 
-/* Removes rows from the top; false when none is left. */
-bool rect_skip(struct rect *area, int rows);
+/* Removes rows from the top. */
+void rect_skip(struct rect *area, int rows);
 
 struct grid {
     int w, h;
