@@ -128,7 +128,7 @@ static void write_keys(struct writer *w)
 {
 #define CONTEXT_TITLE(name, title) title,
     static const char *const titles[] = {CONTEXTS(CONTEXT_TITLE)};
-    for (size_t i = 0; i < key_count; i++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
         if (i == 0 || keys[i].context != keys[i - 1].context)
             writer_heading(w, w->man ? 2 : 1, titles[keys[i].context]);
         write_key_label(w, &keys[i]);

@@ -64,7 +64,7 @@ bool command_line_find(enum key_context context, const char *line, struct typed_
     why[0] = '\0';
     if (!*typed) return false;
     if (strcmp(typed, "q") == 0 || strcmp(typed, "quit") == 0) strcpy(typed, "leave"); /* as elsewhere */
-    for (size_t i = 0; i < key_count; i++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
         command_name(keys[i].action, name);
         bool exact = strcmp(name, typed) == 0;
         if (!is_heard(&keys[i], context) || strncmp(name, typed, strlen(typed)) != 0) continue;
@@ -90,7 +90,7 @@ static size_t list_names(enum key_context context, const bool without[ACTION_COU
                          char text[KEY_COUNT][COMMAND_NAME_MAX], const char *names[KEY_COUNT])
 {
     size_t count = 0;
-    for (size_t i = 0; i < key_count; i++)
+    for (size_t i = 0; i < KEY_COUNT; i++)
         if (is_heard(&keys[i], context) && !without[keys[i].action])
             names[count] = command_name(keys[i].action, text[count]), count++;
     return count;

@@ -14,7 +14,6 @@ const struct key keys[] = {
 #include "tui/keymap.def"
 #undef KEY
 };
-const size_t key_count = sizeof keys / sizeof *keys;
 
 #define TITLE(name, title) [CONTEXT_##name] = (title),
 static const char *const context_titles[CONTEXT_COUNT] = {CONTEXTS(TITLE)};
@@ -33,8 +32,8 @@ char *key_word(const struct keymap *keymap, enum key_context context, enum actio
                char buf[KEY_NAME_MAX])
 {
     size_t i = 0;
-    while (i < key_count && (keys[i].context != context || keys[i].action != action)) i++;
-    const char *label = i < key_count ? keymap->of[i].label : "";
+    while (i < KEY_COUNT && (keys[i].context != context || keys[i].action != action)) i++;
+    const char *label = i < KEY_COUNT ? keymap->of[i].label : "";
     snprintf(buf, KEY_NAME_MAX, "%.*s", (int)strcspn(label, " "), label);
     if (!*buf) {
         buf[0] = ':';
@@ -48,7 +47,7 @@ enum action key_action(const struct keymap *keymap, enum key_context context, ui
     if (code == K_NONE) return ACTION_NONE;
     for (int pass = 0; pass < 2; pass++) {
         enum key_context wanted = pass == 0 ? context : CONTEXT_ANY;
-        for (size_t i = 0; i < key_count; i++)
+        for (size_t i = 0; i < KEY_COUNT; i++)
             if (keys[i].context == wanted && (keymap->of[i].code == code || keymap->of[i].other == code))
                 return keys[i].action;
     }
@@ -89,14 +88,14 @@ void keys_draw_hints(struct grid *grid, struct rect row, const struct keymap *ke
                      enum key_context context, const bool without[ACTION_COUNT])
 {
     struct pen pen = {grid, row.x + 1, row.y, row.x + row.w};
-    for (size_t n = 0; n < 2 * key_count; n++) {
-        const struct key *key = &keys[n % key_count];
-        const char *label = keymap->of[n % key_count].label;
+    for (size_t n = 0; n < 2 * KEY_COUNT; n++) {
+        const struct key *key = &keys[n % KEY_COUNT];
+        const char *label = keymap->of[n % KEY_COUNT].label;
         bool first =
             key->action == ACTION_HELP || key->action == ACTION_BACK || key->action == ACTION_DISMISS;
         bool here = key->context == context || key->context == CONTEXT_ANY;
         if (without[key->action]) continue;
-        if (!key->hint || !*label || !here || first != (n < key_count)) continue;
+        if (!key->hint || !*label || !here || first != (n < KEY_COUNT)) continue;
         /* use the label's first word or, where characters are text, the function key */
         const char *function = context == CONTEXT_FORM ? strstr(label, " F") : NULL;
         const char *word = function ? function + 1 : label;
@@ -126,7 +125,7 @@ static int draw_group(struct grid *grid, struct rect inside, int row, const stru
     char command[COMMAND_NAME_MAX + 1] = ":";
     help_text(grid, inside, row++, 1, STYLE_TEXT, ATTR_BOLD | ATTR_UNDERLINE, context_titles[context],
               INT_MAX);
-    for (size_t i = 0; i < key_count; i++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
         if (keys[i].context != context) continue;
         bool used = !without[keys[i].action];
         const char *label = keymap->of[i].label;

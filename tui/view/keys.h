@@ -74,7 +74,6 @@ struct key {
 };
 
 extern const struct key keys[];
-extern const size_t key_count;
 enum {
     KEY_COUNT = 0
 #define KEY(...) +1

@@ -529,7 +529,7 @@ void workbench_hint_list(struct workbench *workbench, const struct run_info *run
 {
     static const enum action without_rows[] = {ACTION_NEW, ACTION_FILTER, ACTION_COLUMNS, ACTION_BACK};
     bool keep[ACTION_COUNT] = {0};
-    for (size_t i = 0; i < key_count; i++)
+    for (size_t i = 0; i < KEY_COUNT; i++)
         keep[keys[i].action] = keep[keys[i].action] || keys[i].context == CONTEXT_ANY;
     for (size_t i = 0; i < sizeof without_rows / sizeof *without_rows; i++) keep[without_rows[i]] = true;
     for (int a = 0; !run && a < ACTION_COUNT; a++) workbench->no_hint[a] = !keep[a];

@@ -13,7 +13,7 @@ TEST_CASE(every_command_is_found_by_its_name)
 {
     char name[COMMAND_NAME_MAX], why[256];
     struct typed_command command;
-    for (size_t i = 0; i < key_count; i++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
         if (keys[i].action == ACTION_COMMAND || key_is_mouse(keys[i].code)) continue;
         command_name(keys[i].action, name);
         enum key_context context = keys[i].context == CONTEXT_ANY ? CONTEXT_RUNS : keys[i].context;

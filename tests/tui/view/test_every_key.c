@@ -136,7 +136,7 @@ TEST_CASE(no_key_draws_what_a_terminal_cannot_show)
             go(workbench, v, run);
             if (run == 0 && top(workbench) != views[v].ops)
                 fail_msg("\"%s\" leads elsewhere: %s", views[v].path, workbench->message);
-            for (size_t k = 0; k < key_count && top(workbench) == views[v].ops; k++) {
+            for (size_t k = 0; k < KEY_COUNT && top(workbench) == views[v].ops; k++) {
                 if (keys[k].context != context && keys[k].context != CONTEXT_ANY) continue;
                 snprintf(where, sizeof where, "run %d, %s by \"%s\", %s", run, titles[context], views[v].path,
                          command_name(keys[k].action, name));
@@ -235,7 +235,7 @@ static void use_terminal(const char *environment, size_t t, const int size[2])
         see_view(pty, t, v);
         pty_send(pty, "x");
         bool away = false;
-        for (size_t k = 0; k < key_count; k++) {
+        for (size_t k = 0; k < KEY_COUNT; k++) {
             bool leaves = keys[k].action == ACTION_LEAVE ||
                           (keys[k].context == CONTEXT_RUNS && keys[k].action == ACTION_BACK);
             if ((keys[k].context != views[v].ops->context && keys[k].context != CONTEXT_ANY) || leaves)

@@ -13,8 +13,8 @@ static bool means(const struct key *key, uint32_t code)
 
 TEST_CASE(no_key_means_two_things_in_one_context)
 {
-    for (size_t i = 0; i < key_count; i++) {
-        for (size_t j = 0; j < key_count; j++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        for (size_t j = 0; j < KEY_COUNT; j++) {
             bool seen_together = keys[i].context == keys[j].context || keys[j].context == CONTEXT_ANY;
             if (i == j || !seen_together || keys[i].context == CONTEXT_CONFIRM) continue;
             if (means(&keys[j], keys[i].code) || means(&keys[j], keys[i].other))
@@ -35,7 +35,7 @@ TEST_CASE(own_keys_come_before_those_of_everywhere)
 
 TEST_CASE(a_key_with_two_codes_names_both)
 {
-    for (size_t i = 0; i < key_count; i++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
         int words = 1;
         for (const char *c = keys[i].label; *c; c++) words += *c == ' ';
         assert_int_equal(words, keys[i].other ? 2 : 1);
@@ -47,7 +47,7 @@ TEST_CASE(the_help_shows_every_key_of_a_context_by_scrolling)
     struct grid grid = {0};
     struct err err = {0};
     bool seen[KEY_COUNT] = {0};
-    assert_true(key_count <= sizeof seen);
+    assert_true(KEY_COUNT <= sizeof seen);
     assert_int_equal(grid_resize(&grid, 80, 12, &err), STATUS_OK);
     grid.level = GLYPHS_BRAILLE;
     for (int wanted = 0; wanted < 60; wanted++) {
@@ -58,13 +58,13 @@ TEST_CASE(the_help_shows_every_key_of_a_context_by_scrolling)
         for (int y = 0; y < grid.h; y++) {
             char row[512];
             grid_row(&grid, y, row, sizeof row);
-            for (size_t i = 0; i < key_count; i++)
+            for (size_t i = 0; i < KEY_COUNT; i++)
                 if ((keys[i].context == CONTEXT_RUN || keys[i].context == CONTEXT_ANY) &&
                     strstr(row, keys[i].help))
                     seen[i] = true;
         }
     }
-    for (size_t i = 0; i < key_count; i++)
+    for (size_t i = 0; i < KEY_COUNT; i++)
         if (keys[i].context == CONTEXT_RUN || keys[i].context == CONTEXT_ANY) assert_true(seen[i]);
     grid_release(&grid);
 }
@@ -98,7 +98,7 @@ TEST_CASE(the_help_has_room_for_every_word)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
             scroll_help(widths[i], (enum key_context)context, text, sizeof text);
             if (strstr(text, "…")) fail_msg("a word is cut at %d columns", widths[i]);
-            for (size_t k = 0; k < key_count; k++) /* one line each where there is room, else wrapped */
+            for (size_t k = 0; k < KEY_COUNT; k++) /* one line each where there is room, else wrapped */
                 if (keys[k].context == (enum key_context)context && widths[i] >= 80)
                     assert_non_null(strstr(text, keys[k].help));
         }
@@ -125,7 +125,7 @@ TEST_CASE(hints_always_show_the_way_back)
 
 TEST_CASE(every_label_names_its_keys)
 {
-    for (size_t i = 0; i < key_count; i++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
         char label[64], *rest = label;
         snprintf(label, sizeof label, "%s", keys[i].label);
         if (!keys[i].code) continue;
@@ -145,7 +145,7 @@ TEST_CASE(every_key_of_a_context_has_a_command_of_its_own)
 {
     char name[COMMAND_NAME_MAX];
     assert_string_equal(command_name(ACTION_ZOOM_IN, name), "zoom-in");
-    for (size_t i = 0; i < key_count; i++) {
+    for (size_t i = 0; i < KEY_COUNT; i++) {
         assert_true(strlen(command_name(keys[i].action, name)) < COMMAND_NAME_MAX - 1);
         for (size_t j = 0; j < i; j++)
             if (keys[j].action == keys[i].action &&

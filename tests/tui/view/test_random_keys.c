@@ -59,7 +59,7 @@ static void press_a_key(struct workbench *workbench)
     char name[COMMAND_NAME_MAX];
     enum key_context here = workbench->stack[workbench->depth - 1].ops->context;
     const struct key *key;
-    do key = &keys[at_random(key_count)];
+    do key = &keys[at_random(KEY_COUNT)];
     while (key->context != here && (key->context != CONTEXT_ANY || at_random(4)));
     if (key->action == ACTION_BACK && at_random(4)) return; /* the list would be seen most of the time */
     note("%s", command_name(key->action, name));
