@@ -88,7 +88,7 @@ static bool bind(struct key_binding *binding, enum key_context context, const ch
                      word);
             return false;
         }
-        if (context == CONTEXT_FORM && code >= ' ' && code < K_UP && code != K_BACKSPACE) {
+        if (context == CONTEXT_FORM && key_is_text(code)) {
             snprintf(why, size, "\"%s\" is text in the form", word);
             return false;
         }

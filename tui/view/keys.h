@@ -37,6 +37,12 @@ static inline bool key_is_mouse(uint32_t code)
     return code >= K_MOVE && code <= K_WHEEL;
 }
 
+/* Whether the key is a character, where text is typed. */
+static inline bool key_is_text(uint32_t code)
+{
+    return code >= ' ' && code != K_BACKSPACE && code < K_UP;
+}
+
 /* The actions that keys request; keymap.def binds each to its keys in each context. */
 /* clang-format off */
 #define ACTIONS(A)                                                                                        \

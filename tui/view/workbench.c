@@ -358,7 +358,7 @@ static uint32_t paste(struct workbench *workbench, uint32_t code)
     if (code == K_PASTE || code == K_PASTE_END) return K_NONE;
     workbench->pasted_key = workbench->pasted_key || !text;
     if (code == K_ENTER || code == '\n' || code == K_TAB) code = ' ';
-    return text && code >= ' ' && code != K_BACKSPACE && code < K_UP ? code : K_NONE;
+    return text && key_is_text(code) ? code : K_NONE;
 }
 
 void workbench_key(struct workbench *workbench, uint32_t code)
@@ -368,8 +368,7 @@ void workbench_key(struct workbench *workbench, uint32_t code)
     enum action asked = workbench->asked;
     const struct view_ops *ops = top_ops(workbench);
     double ended = workbench->ended; /* Ctrl-C is meant for that, and Esc if it comes at once */
-    bool text =
-        (workbench->typing || workbench->prompted) && code >= ' ' && code != K_BACKSPACE && code < K_UP;
+    bool text = (workbench->typing || workbench->prompted) && key_is_text(code);
     enum action action = text ? ACTION_NONE : key_action(&workbench->keymap, ops->context, code);
     if (action == ACTION_REDRAW) { /* whatever is typed, asked or shown stays */
         workbench->redraw = workbench->dirty = true;
