@@ -18,8 +18,7 @@ struct column {
     const char *title;
 };
 
-/* The last word of a setting's name, or all of it where another setting of the table ends in the same word.
- */
+/* The last word of a setting's name, or all of it where another setting of the table ends in that word. */
 static const char *row_title(const struct comparison *c, const struct comparison_row *row)
 {
     const char *dot = row->section == COMPARED_SETTINGS ? strrchr(row->name, '.') : NULL;

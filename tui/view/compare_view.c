@@ -150,10 +150,10 @@ static bool compare_read(struct workbench *workbench, void *opaque, bool store_c
 
 /* ---- the chart ---- */
 
-/* The curve of the selected row lies on top. */
 enum { OVER_MAX = 96 };
 
-/* `over`: says what the axis counts, and what a band is; the chart borrows it. */
+/* The curve of the selected row lies on top. `over`: says what the axis counts, and what a band is; the chart
+ * borrows it. */
 static struct chart make_chart(const struct compare_state *state, char over[OVER_MAX])
 {
     const struct compare_model *model = &state->model;

@@ -1,8 +1,7 @@
 /* How long the run of a form will be. Two of its fields say that: train.total_steps, and train.epochs, from
  * which the trainer computes the steps when it has counted the data. The one edited last counts, as on the
  * command line; the other one then shows that it does not. The number of steps that epochs come to is known
- * in a form that begins with a run of as many epochs, as long as nothing else on which it depends is edited.
- */
+ * in a form that begins with a run of as many epochs, while nothing else on which it depends is edited. */
 #ifndef ANNEAL_TUI_FORM_LENGTH_H
 #define ANNEAL_TUI_FORM_LENGTH_H
 

@@ -138,8 +138,7 @@ static void start_estimate(struct workbench *workbench, struct form_state *state
     arena_release(&words.arena);
 }
 
-/* The time of a step is taken to grow with tokens and parameters, from the recorded run that is most alike.
- */
+/* The time of a step is taken to grow with tokens and parameters, from the recorded run most alike. */
 static void expect_duration(struct workbench *workbench, struct form_state *state)
 {
     const struct form_preview *preview = &state->preview;

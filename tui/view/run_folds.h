@@ -52,8 +52,7 @@ bool run_folds_key(struct workbench *workbench, const struct run_folds *folds, s
 /* Whether the row stands for several runs of a sweep. */
 bool run_folds_sweep(const struct run_folds *folds, const struct listing *listing, size_t row);
 
-/* The run that the row shows: of several runs a mean one, or the best of a sweep, named by what they share.
- */
+/* The run that the row shows: of several a mean one, or the best of a sweep, named by what they share. */
 struct run_info run_folds_info(const struct run_folds *folds, const struct listing *listing, size_t row);
 /* A value of the row: the mean of numbers, the texts one after another in `buf`. */
 struct field_value run_folds_value(const struct run_folds *folds, const struct listing *listing, int column,

@@ -127,8 +127,7 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
     return order(workbench, run, ORDER_LR_FACTOR, factor, what);
 }
 
-/* The learning rate that the schedule of these parameters plans for a step of a run of `total`; NaN: unknown.
- */
+/* The learning rate that the schedule of these parameters plans for `step` of `total`; NaN: unknown. */
 static double planned_lr(const struct workbench *workbench, const struct run_param *params, size_t count,
                          uint64_t total, uint64_t step)
 {

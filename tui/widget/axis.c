@@ -128,8 +128,7 @@ static void set_range(struct axis *axis, double lo, double hi)
     }
     lo = fmin(fmax(lo, -1e300), 1e300);
     hi = fmin(fmax(hi, -1e300), 1e300);
-    /* Centre a flat line in a range of about its own magnitude; below 1e-300 a step between ticks may be 0.
-     */
+    /* Centre a flat line in a range of about its magnitude; below 1e-300 a step between ticks may be 0. */
     double largest = fmax(fabs(lo), fabs(hi));
     bool flat = hi - lo <= fmax(largest * 1e-12, 1e-300);
     double around = !flat ? 0 : largest > 0 ? fmax(largest * 0.1, 1e-300) : 1;

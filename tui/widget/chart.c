@@ -24,8 +24,7 @@ int64_t chart_step_at(struct rect plot, int64_t first_step, int64_t last_step, b
 
 /* ---- the range of values ---- */
 
-/* The extremes of a point as the chart shows them; false: it has none, or on a logarithmic axis none above 0.
- */
+/* The extremes of a point as the chart shows them; false: none, or on a logarithmic axis none above 0. */
 static bool point_range(const struct chart *chart, bool log, const struct series_point *point, double *lo,
                         double *hi)
 {

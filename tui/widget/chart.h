@@ -2,8 +2,8 @@
  * so a spike of one step shows at any width; a NaN or infinite value is marked, never hidden.
  *
  * Rows from the top: a title with the newest values (or those at the cursor; of a smoothed trace the average,
- * then the value itself in brackets), the plot, the steps. The left
- * margin for the numbers is constant, so that charts above each other line up. */
+ * then the value itself in brackets), the plot, the steps. The left margin for the numbers is constant, so
+ * that charts above each other line up. */
 #ifndef ANNEAL_TUI_CHART_H
 #define ANNEAL_TUI_CHART_H
 
@@ -50,12 +50,10 @@ struct chart {
     double scale;        /* shows the values times `scale`, and `best`; 0: as they are */
     bool exponential;    /* shows exp of the values, and of `best` */
     bool log;            /* logarithmic values, where possible */
-    bool
-        outliers; /* the values' axis, if linear, covers rare outliers too; else they are marked at its end */
-    bool runs;    /* the traces are of different runs: one far above the others, as a diverged run, counts as
-                   * outliers
-                   */
-    bool zero;    /* the values' axis begins at 0 (when not logarithmic) */
+    bool outliers;       /* a linear axis of the values covers rare outliers, too; else its end marks them */
+    bool runs; /* the traces are of different runs: one far above the others, as a diverged run, counts as
+                  outliers */
+    bool zero; /* the values' axis begins at 0 (when not logarithmic) */
     double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:
                           any */
     bool focused;

@@ -8,8 +8,7 @@
 /* The weight of the losses before in the average. */
 static const double DECAY = 0.9;
 
-/* Places of the chart's axis in a rate of 1: the smallest rate still has three digits, and the largest fits.
- */
+/* Places of the chart's axis in a rate of 1: the smallest rate has three digits, and the largest fits. */
 static const double PLACES = 1e15;
 
 int64_t rate_curve_place(double rate)

@@ -14,8 +14,7 @@ enum { ROBUST_RARE = 40, ROBUST_WASTE = 2 };
  * all equal, so that nothing is flattened. All numbers are finite; reorders both arrays. */
 void robust_range(double *lows, double *highs, size_t count, double *lo, double *hi);
 
-/* How far a curve reaches: its lowest value, and its highest or newest, without rare ones; lo > hi: no value.
- */
+/* How far a curve reaches: its lowest value, and its highest or newest, without rare ones; lo > hi: none. */
 struct reach {
     double lo, hi;
 };
