@@ -141,11 +141,9 @@ void compare_table_draw(struct compare_table *table, struct grid *grid, struct r
     }
     if (table->first_column) grid_put(grid, area.x, area.y, 0x2190, STYLE_ACCENT, ATTR_BOLD);
     if (c < count) grid_put(grid, area.x + area.w - 1, area.y, 0x2192, STYLE_ACCENT, ATTR_BOLD);
-    if (table->selected >= table->scroll && table->selected < table->scroll + table->page) {
-        int y = area.y + 1 + (int)(table->selected - table->scroll);
-        grid_put(grid, area.x, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-        grid_mark(grid, (struct rect){area.x, y, area.w, 1}, ATTR_REVERSE);
-    }
+    int y = area.y + 1 + (int)(table->selected - table->scroll); /* table_scroll has put it on the page */
+    grid_put(grid, area.x, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
+    grid_mark(grid, (struct rect){area.x, y, area.w, 1}, ATTR_REVERSE);
     grid_scroll_marks(grid, (struct rect){area.x, area.y + 1, area.w, area.h - 1}, table->scroll > 0,
                       table->scroll + table->page < rows);
 }
