@@ -78,8 +78,7 @@ static void describe(const struct rate_state *state, char *buf, size_t size)
     else
         snprintf(buf, size,
                  "learning rate %g, the lower of %.1e, at which the average of the losses falls fastest, and "
-                 "a tenth "
-                 "of %.1e, at which it is lowest, %.4f",
+                 "a tenth of %.1e, at which it is lowest, %.4f",
                  rate, curve->rate[rate_curve_steepest(curve)], curve->rate[curve->lowest],
                  curve->smooth[curve->lowest]);
 }
