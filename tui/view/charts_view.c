@@ -39,7 +39,7 @@ static enum status charts_open(struct workbench *workbench, void *opaque, const 
     if (!picker_init(picker, count)) return err_no_memory(err, "a list of %zu charts", count);
     for (size_t i = 0; i < count; i++) picker_add(picker, all[i].name, detail(picker, &all[i]));
     const char *names = settings_get(&workbench->settings, picker->setting);
-    size_t chosen = run_charts_choose(all, count, names ? names : "", which, MODEL_CHARTS_MAX);
+    size_t chosen = run_charts_choose(all, count, names, which, MODEL_CHARTS_MAX);
     for (size_t i = 0; i < chosen; i++) picker_choose(picker, picker_find(picker, all[which[i]].name));
     return STATUS_OK;
 }

@@ -83,7 +83,7 @@ static enum status columns_open(struct workbench *workbench, void *opaque, const
     if (!state->fields || !picker_init(&state->picker, room))
         return err_no_memory(err, "a list of %zu columns", count);
     for (size_t i = 0; i < count; i++) add(state, names[i]);
-    choose(state, columns && *columns ? columns : RUN_CELLS_DEFAULT, true);
+    choose(state, *columns ? columns : RUN_CELLS_DEFAULT, true);
     return STATUS_OK;
 }
 

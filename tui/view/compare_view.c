@@ -33,12 +33,12 @@ struct compare_state {
 static void recall(const struct workbench *workbench, struct compare_state *state)
 {
     const struct settings *settings = &workbench->settings;
-    const char *axis = settings_get(settings, "compare.axis"),
-               *target = settings_get(settings, "compare.target");
-    int found;
-    double number;
-    if (axis && word_parse(compare_axis_words, axis, &found)) state->request.axis = (enum compare_axis)found;
-    state->request.target = target && text_parse_double(target, &number) ? number : NAN;
+    int axis;
+    double target;
+    if (word_parse(compare_axis_words, settings_get(settings, "compare.axis"), &axis))
+        state->request.axis = (enum compare_axis)axis;
+    bool known = text_parse_double(settings_get(settings, "compare.target"), &target);
+    state->request.target = known ? target : NAN;
     chart_window_init(&state->window, settings);
     state->folded = settings_has(settings, "runs.folded", "yes");
     snprintf(state->folds, sizeof state->folds, "%s", run_folds_keys(settings));
@@ -61,7 +61,7 @@ static enum status list_quantities(struct workbench *workbench, struct compare_s
     const char *chosen = settings_get(&workbench->settings, "compare.quantity");
     enum status status = compare_model_quantities(&state->model, workbench->store, &state->arena,
                                                   &state->quantities, &state->quantity_count, err);
-    for (size_t i = 0; !status && chosen && i < state->quantity_count; i++)
+    for (size_t i = 0; !status && i < state->quantity_count; i++)
         if (strcmp(state->quantities[i].name, chosen) == 0) state->quantity = i;
     return status;
 }

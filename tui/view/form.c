@@ -57,8 +57,8 @@ bool form_recall(struct form *form, const struct settings *settings, const char 
     bool any = false;
     for (size_t i = 0; i < form->count; i++) {
         const char *text = settings_get(settings, setting_of(form, i, prefix, key));
-        if (text) input_set(&form->input[i], text);
-        any = any || (text && *text);
+        if (*text || settings_has(settings, key, "")) input_set(&form->input[i], text);
+        any = any || *text;
     }
     return any;
 }

@@ -94,8 +94,8 @@ double run_chart_recall(const struct settings *settings, const struct quantity *
     char key[QUANTITY_NAME_MAX + 8];
     format_key(quantity, key);
     const char *words = settings_get(settings, key);
-    *log = words && strncmp(words, "log", 3) == 0;
-    double decay = words ? strtod(words + strcspn(words, "0123456789"), NULL) : 0;
+    *log = strncmp(words, "log", 3) == 0;
+    double decay = strtod(words + strcspn(words, "0123456789"), NULL);
     return rollup_ema_column(decay) && run_chart_look(quantity).smoothable ? decay : 0;
 }
 

@@ -21,7 +21,7 @@ void run_folds_release(struct run_folds *folds)
 const char *run_folds_keys(const struct settings *settings)
 {
     const char *chosen = settings_get(settings, "runs.folds");
-    return chosen && *chosen ? chosen : GROUPING_DEFAULT;
+    return *chosen ? chosen : GROUPING_DEFAULT;
 }
 
 bool run_folds_recall(struct run_folds *folds, const struct settings *settings)

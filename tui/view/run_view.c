@@ -54,7 +54,7 @@ static void recall_zoom(const struct workbench *workbench, struct run_state *sta
     const char *words = settings_get(&workbench->settings, "run.zoom");
     size_t n = strlen(state->model.info.id);
     int64_t span, end;
-    if (!words || strncmp(words, state->model.info.id, n) != 0 || words[n] != ' ' ||
+    if (strncmp(words, state->model.info.id, n) != 0 || words[n] != ' ' ||
         sscanf(words + n, " %" SCNd64 " %" SCNd64, &span, &end) != 2 || span <= 0 ||
         span > state->model.info.steps || end > state->model.info.steps)
         return;
@@ -68,8 +68,7 @@ static void choose_charts(struct workbench *workbench, struct run_state *state)
     char key[32];
     snprintf(key, sizeof key, "run.charts.%s", run_charts_kind(state->model.config));
     const char *names = settings_get(&workbench->settings, key);
-    workbench_did(workbench,
-                  run_model_choose(&state->model, workbench->store, names ? names : "", &workbench->err));
+    workbench_did(workbench, run_model_choose(&state->model, workbench->store, names, &workbench->err));
     recall_charts(workbench, state);
     if (state->window.focus >= state->model.chart_count) state->window.focus = 0;
 }

@@ -128,17 +128,15 @@ static enum status apply(struct workbench *workbench, struct runs_state *state, 
 static const char *chosen_columns(const struct workbench *workbench)
 {
     const char *columns = settings_get(&workbench->settings, "runs.columns");
-    return columns && *columns ? columns : RUN_CELLS_DEFAULT;
+    return *columns ? columns : RUN_CELLS_DEFAULT;
 }
 
 /* Takes columns, filter and order from the settings. What no longer exists in an order is left out. */
 static enum status recall(struct workbench *workbench, struct runs_state *state, struct err *err)
 {
-    const char *filter = settings_get(&workbench->settings, "runs.filter"),
-               *sort = settings_get(&workbench->settings, "runs.sort");
     snprintf(state->columns, sizeof state->columns, "%s", chosen_columns(workbench));
-    input_set(&state->list.letters, filter ? filter : "");
-    snprintf(state->sort, sizeof state->sort, "%s", sort ? sort : "");
+    input_set(&state->list.letters, settings_get(&workbench->settings, "runs.filter"));
+    snprintf(state->sort, sizeof state->sort, "%s", settings_get(&workbench->settings, "runs.sort"));
     run_folds_recall(&state->folds, &workbench->settings);
     enum status status = apply(workbench, state, err);
     if (status != STATUS_USAGE) return status;

@@ -129,12 +129,12 @@ static void tell(const struct screen *screen, const char *bytes)
     }
 }
 
-/* Chooses the colours: "dark" or "light", "none", or (also NULL) those for the background of the terminal,
- * which is asked for it; its answer changes them when it comes. */
+/* Chooses the colours: "dark" or "light", "none", or else those for the background of the terminal, which is
+ * asked for it; its answer changes them when it comes. */
 static void set_palette(struct screen *screen, const char *word)
 {
-    bool dark = word && strcmp(word, "dark") == 0, light = word && strcmp(word, "light") == 0;
-    screen->colours = word && strcmp(word, "none") == 0 ? 0 : count_colours();
+    bool dark = strcmp(word, "dark") == 0, light = strcmp(word, "light") == 0;
+    screen->colours = strcmp(word, "none") == 0 ? 0 : count_colours();
     screen->asked = 0;
     screen->background = light ? BACKGROUND_LIGHT : BACKGROUND_DARK;
     if (!dark && !light) {

@@ -59,33 +59,35 @@ void settings_open(struct settings *settings, const char *home)
     if (file) fclose(file);
 }
 
-const char *settings_get(const struct settings *settings, const char *key)
+static struct setting *find(const struct settings *settings, const char *key)
 {
     for (size_t i = 0; i < settings->count; i++)
-        if (settings->lines[i].key && strcmp(settings->lines[i].key, key) == 0)
-            return settings->lines[i].value;
+        if (settings->lines[i].key && strcmp(settings->lines[i].key, key) == 0) return &settings->lines[i];
     return NULL;
+}
+
+const char *settings_get(const struct settings *settings, const char *key)
+{
+    const struct setting *line = find(settings, key);
+    return line ? line->value : "";
 }
 
 bool settings_has(const struct settings *settings, const char *key, const char *value)
 {
-    const char *now = settings_get(settings, key);
-    return now && strcmp(now, value) == 0;
+    const struct setting *line = find(settings, key);
+    return line && strcmp(line->value, value) == 0;
 }
 
 void settings_set(struct settings *settings, const char *key, const char *value)
 {
-    const char *old = settings_get(settings, key);
+    struct setting *line = find(settings, key);
     if (strpbrk(value, "\r\n") || strlen(key) + strlen(value) + 8 > LINE_MAX_BYTES) return;
-    if (old ? strcmp(old, value) == 0 : !*value) return;
-    if (!old && !add_line(settings, key, "")) return;
-    for (size_t i = 0; i < settings->count; i++)
-        if (settings->lines[i].key && strcmp(settings->lines[i].key, key) == 0) {
-            char *copy = arena_strdup(&settings->arena, value);
-            if (copy) settings->lines[i].value = copy;
-            settings->lines[i].changed = copy != NULL;
-            return;
-        }
+    if (line ? strcmp(line->value, value) == 0 : !*value) return;
+    if (!line && !add_line(settings, key, "")) return;
+    if (!line) line = &settings->lines[settings->count - 1];
+    char *copy = arena_strdup(&settings->arena, value);
+    if (copy) line->value = copy;
+    line->changed = copy != NULL;
 }
 
 static enum status write_file(const struct settings *settings, struct err *err)

@@ -20,10 +20,10 @@ struct settings {
 /* Reads the file below `home`. A file that is missing, unreadable or too long to be one gives no settings. */
 void settings_open(struct settings *settings, const char *home);
 
-/* The value of a key; NULL: it is not set. Valid until the key is set again. */
+/* The value of a key; "": it is empty or not set. Valid until the key is set again. */
 const char *settings_get(const struct settings *settings, const char *key);
 
-/* Whether a key has this value. */
+/* Whether a key is set and has this value. */
 bool settings_has(const struct settings *settings, const char *key, const char *value);
 
 /* Values are one line; other values and memory that runs out leave the setting as it was. */

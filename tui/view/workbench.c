@@ -47,9 +47,8 @@ static enum status push(struct workbench *workbench, const struct view_ops *ops,
 /* Takes the setting; runs that have ended before are no news. */
 static void set_notify(struct workbench *workbench)
 {
-    const char *word = settings_get(&workbench->settings, "notify");
     int kind = NOTICE_OFF;
-    if (word) word_parse(notice_words, word, &kind);
+    word_parse(notice_words, settings_get(&workbench->settings, "notify"), &kind);
     workbench->notify = (enum notice_kind)kind;
     notice_release(&workbench->noticed);
     if (kind) notice_look(&workbench->noticed, workbench->store, workbench->notice, 1);
@@ -293,7 +292,7 @@ static void prompt_key(struct workbench *workbench, uint32_t code)
 static void choose(struct workbench *workbench, enum action action, uint32_t code)
 {
     char name[COMMAND_NAME_MAX];
-    const char *words = command_line_words(action), *now, *at = words, *typed = workbench->answer.text;
+    const char *words = command_line_words(action), *at = words, *typed = workbench->answer.text;
     size_t n = strlen(typed);
     command_name(action, name);
     if (code == K_ENTERED) {
@@ -311,8 +310,7 @@ static void choose(struct workbench *workbench, enum action action, uint32_t cod
         workbench->prompted = action; /* to be typed on */
         return;
     }
-    now = settings_get(&workbench->settings, name);
-    workbench_prompt(workbench, action, now ? now : "", "%s (%s):", name, words);
+    workbench_prompt(workbench, action, settings_get(&workbench->settings, name), "%s (%s):", name, words);
 }
 
 /* Turns the mouse off, or on again. */
