@@ -277,11 +277,7 @@ static void draw_traces(const struct drawing *d)
 /* The point whose value the title shows: the newest one that begins at or before the cursor; NULL: none. */
 static const struct series_point *title_point(const struct chart *chart, const struct chart_trace *trace)
 {
-    size_t end = trace->count;
-    if (chart->cursor >= 0) {
-        end = chart_lower_bound(trace->points, trace->count, chart->cursor);
-        if (end < trace->count && trace->points[end].first_step <= chart->cursor) end++;
-    }
+    size_t end = chart->cursor >= 0 ? chart_points_until(trace, chart->cursor) : trace->count;
     return end > 0 ? &trace->points[end - 1] : NULL;
 }
 

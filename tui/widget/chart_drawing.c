@@ -3,12 +3,13 @@
 
 #include <math.h>
 
-size_t chart_lower_bound(const struct series_point *points, size_t count, int64_t step)
+/* Index of the first point that ends at or after `step`. */
+static size_t lower_bound(const struct chart_trace *trace, int64_t step)
 {
-    size_t lo = 0, hi = count;
+    size_t lo = 0, hi = trace->count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (points[mid].last_step < step)
+        if (trace->points[mid].last_step < step)
             lo = mid + 1;
         else
             hi = mid;
@@ -16,11 +17,16 @@ size_t chart_lower_bound(const struct series_point *points, size_t count, int64_
     return lo;
 }
 
+size_t chart_points_until(const struct chart_trace *trace, int64_t step)
+{
+    size_t end = lower_bound(trace, step);
+    return end < trace->count && trace->points[end].first_step <= step ? end + 1 : end;
+}
+
 size_t chart_visible(const struct chart *chart, const struct chart_trace *trace, size_t *begin)
 {
-    *begin = chart_lower_bound(trace->points, trace->count, chart->first_step);
-    size_t end = chart_lower_bound(trace->points, trace->count, chart->last_step);
-    return end < trace->count && trace->points[end].first_step <= chart->last_step ? end + 1 : end;
+    *begin = lower_bound(trace, chart->first_step);
+    return chart_points_until(trace, chart->last_step);
 }
 
 double chart_middle(const struct series_point *point)

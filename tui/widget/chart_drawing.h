@@ -18,8 +18,8 @@ struct drawing {
     struct raster raster; /* of the plot */
 };
 
-/* Index of the first point that ends at or after `step`. */
-size_t chart_lower_bound(const struct series_point *points, size_t count, int64_t step);
+/* How many points lie before `step`, with the one that holds it. */
+size_t chart_points_until(const struct chart_trace *trace, int64_t step);
 /* The visible points of a trace: from *begin up to, but without, the returned index. */
 size_t chart_visible(const struct chart *chart, const struct chart_trace *trace, size_t *begin);
 
