@@ -482,11 +482,9 @@ static void draw_preview(struct grid *grid, struct rect area, const struct form_
         draw_rate(grid, plot, preview);
         rect_skip(&text, plot.h + 1);
     } else {
-        wrap_draw(grid, text, STYLE_TEXT, uncounted);
-        rect_skip(&text, wrap_rows(uncounted, area.w) + 1);
+        rect_skip(&text, wrap_draw(grid, text, STYLE_TEXT, uncounted) + 1);
     }
-    wrap_draw(grid, text, STYLE_DIM, preview->facts);
-    rect_skip(&text, wrap_rows(preview->facts, area.w));
+    rect_skip(&text, wrap_draw(grid, text, STYLE_DIM, preview->facts));
     if (warned) wrap_draw(grid, text, STYLE_WARN, preview->warning);
 }
 

@@ -269,8 +269,7 @@ static void draw_cell(const void *view, size_t at, int column, struct pen pen)
         gauge_draw(pen.grid, pen.x, pen.y, pen.end - pen.x, profile_phase_style(line->of.phase),
                    share < LEAST_SHARE ? 0 : share);
     else
-        grid_text_right(pen.grid, pen.x, pen.y, pen.end - pen.x,
-                        column == COLUMN_CHANGE ? change_style(&line->of, share) : STYLE_TEXT, 0, text);
+        pen_print_right(&pen, column == COLUMN_CHANGE ? change_style(&line->of, share) : STYLE_TEXT, 0, text);
 }
 
 static bool is_compared(const struct profile *profile)
