@@ -62,8 +62,7 @@ static bool stopping_read(struct workbench *workbench, void *opaque, bool store_
 {
     struct stopping_state *state = opaque;
     bool live = label_is_live(state->run.status);
-    if (!store_changed && !live) return false;
-    if (live && workbench->uptime - state->read_at < READ_SECONDS) return false;
+    if (live ? workbench->uptime - state->read_at < READ_SECONDS : !store_changed) return false;
     workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
 }
