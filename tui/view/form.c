@@ -55,11 +55,10 @@ bool form_recall(struct form *form, const struct settings *settings, const char 
 {
     char key[128];
     bool any = false;
-    for (size_t i = 0; i < form->count; i++) {
-        const char *text = settings_get(settings, setting_of(form, i, prefix, key));
-        if (*text || settings_has(settings, key, "")) input_set(&form->input[i], text);
-        any = any || *text;
-    }
+    for (size_t i = 0; i < form->count; i++)
+        any = any || *settings_get(settings, setting_of(form, i, prefix, key));
+    for (size_t i = 0; any && i < form->count; i++)
+        input_set(&form->input[i], settings_get(settings, setting_of(form, i, prefix, key)));
     return any;
 }
 
@@ -80,10 +79,19 @@ static void turn_choice(const struct form_field *field, struct input *input, boo
     input_set(input, strcmp(next, field->fallback) == 0 ? "" : next);
 }
 
+/* The key of a text field that does what the action says, whatever key it is bound to. */
+static uint32_t text_code(enum action action, uint32_t code)
+{
+    return action == ACTION_CLEAR          ? K_CTRL('u')
+           : action == ACTION_CHOICE_LEFT  ? K_LEFT
+           : action == ACTION_CHOICE_RIGHT ? K_RIGHT
+                                           : code;
+}
+
 static void edit(const struct form_field *field, struct input *input, enum action action, uint32_t code)
 {
     if (!field->choices)
-        input_key(input, code);
+        input_key(input, text_code(action, code));
     else if (action == ACTION_CHOICE_LEFT || action == ACTION_CHOICE_RIGHT || code == ' ')
         turn_choice(field, input, action != ACTION_CHOICE_LEFT);
     else if (action == ACTION_CLEAR || code == K_BACKSPACE)

@@ -37,7 +37,8 @@ size_t form_find(const struct form *form, const char *key);
 
 /* Keeps what is typed in the settings "prefix.key"; `drop`: forgets it. */
 void form_keep(const struct form *form, struct settings *settings, const char *prefix, bool drop);
-/* Fills the fields as they were kept; those that never were stay. Returns whether any was not empty. */
+/* Fills the fields as they were kept, empty ones too, and returns true, unless none was kept that is not
+ * empty: then they stay. */
 bool form_recall(struct form *form, const struct settings *settings, const char *prefix);
 
 /* Moves between the lines or edits the field in focus; false: the key is not one of these. */

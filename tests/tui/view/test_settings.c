@@ -1,8 +1,10 @@
-/* The file of settings: what it preserves, two workbenches that write it, and files that are no settings. */
+/* The file of settings: what it preserves, two workbenches that write it, forms that are kept in it, and
+ * files that are no settings. */
 #include <sys/stat.h>
 
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
+#include "tui/view/form.h"
 #include "tui/view/settings.h"
 
 static void write_settings(const char *home, const char *bytes, size_t size)
@@ -60,6 +62,32 @@ TEST_CASE(two_workbenches_keep_each_others_settings)
     assert_int_equal(settings_close(&one, &err), STATUS_OK);
     assert_int_equal(settings_close(&other, &err), STATUS_OK);
     expect_file(home, "a = 1\nb = 2\n");
+}
+
+TEST_CASE(a_form_is_recalled_with_the_fields_that_were_emptied)
+{
+    enum { FIELDS = 2 };
+    static const struct form_field fields[FIELDS] = {{.key = "name"}, {.key = "batch"}};
+    struct input input[FIELDS];
+    struct form form = {.fields = fields, .input = input, .count = FIELDS};
+    struct settings settings;
+    char home[1024];
+    store_fixture_home("recalled", home, sizeof home);
+    settings_open(&settings, home);
+    for (int emptied = 0; emptied < 2; emptied++) {
+        input_set(&input[0], "mine"), input_set(&input[1], emptied ? "" : "8");
+        form_keep(&form, &settings, emptied ? "first" : "second", false);
+        input_set(&input[0], "base-2"), input_set(&input[1], "2"); /* what it begins with */
+        assert_true(form_recall(&form, &settings, emptied ? "first" : "second"));
+        assert_string_equal(input[0].text, "mine");
+        assert_string_equal(input[1].text, emptied ? "" : "8");
+    }
+    form_keep(&form, &settings, "second", true);
+    input_set(&input[1], "2");
+    assert_false(form_recall(&form, &settings, "second")); /* it was dropped */
+    assert_false(form_recall(&form, &settings, "never"));
+    assert_string_equal(input[1].text, "2");
+    assert_int_equal(settings_close(&settings, NULL), STATUS_OK);
 }
 
 TEST_CASE(lines_and_files_may_be_long_but_not_too_long)

@@ -236,6 +236,26 @@ TEST_CASE(a_form_that_was_left_begins_as_it_was)
     headless_expect_not(workbench, 80, 24, "as you left it");
 }
 
+TEST_CASE(keys_that_are_bound_anew_edit_the_texts_of_a_form)
+{
+    static const char settings[] = "key.form.clear = Ctrl-K\nkey.form.choice-left = Ctrl-A\n";
+    char home[1024], path[1100];
+    store_fixture_home("bound", home, sizeof home);
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(settings, file);
+    fclose(file);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "nmin");
+    workbench_key(workbench, K_CTRL('a'));
+    headless_type(workbench, "e");
+    headless_expect(workbench, 80, 24, 50, "name mien");
+    workbench_key(workbench, K_CTRL('k'));
+    headless_expect(workbench, 80, 24, 50, "name the preset's (default)");
+    headless_close(workbench);
+}
+
 TEST_CASE(the_form_turns_choices_and_edits_texts)
 {
     char home[1024];
