@@ -5,11 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/base/json_out.h"
 #include "core/base/text.h"
-#include "runs/exchange/import_names.h"
 
 enum {
     KEY_MAX = 120,    /* bytes of a key of the configuration */
@@ -107,9 +105,9 @@ bool wandb_config_update(json_t *config, struct protobuf record)
 struct settings {
     struct import *import;
     struct import_rows rows;
-    struct import_names names; /* hashed: the names that lead to a setting */
-    int cut;                   /* values that were too long */
-    char first[KEY_MAX];       /* of these */
+    json_t *keys;        /* an object with those that are taken */
+    int cut;             /* values that were too long */
+    char first[KEY_MAX]; /* of these */
 };
 
 /* Appends a part to a key of the configuration: letters, digits, _ and -, with _ for all others. */
@@ -159,32 +157,39 @@ static char *text_of(const json_t *value)
     return text_stream_end(out, &text) ? text : NULL;
 }
 
-static enum status stage_setting(struct settings *s, const char *wanted, uint64_t hash, const json_t *value)
+/* Names that differ in signs or far behind have the same key, and none may be lost: the second one gets a
+ * number. False: memory is short. */
+static bool choose_key(struct settings *s, const char *wanted, char key[KEY_MAX])
 {
-    struct import_name *key = import_names_find(&s->names, hash);
-    if (!key) key = import_names_add(&s->names, hash, wanted, KEY_MAX);
-    char clean[VALUE_MAX], *text = key ? text_of(value) : NULL;
+    int kept = (int)strnlen(wanted, KEY_MAX - 8);
+    snprintf(key, KEY_MAX, "%s", wanted);
+    for (int n = 2; json_object_get(s->keys, key); n++) snprintf(key, KEY_MAX, "%.*s_%d", kept, wanted, n);
+    return json_object_set_new(s->keys, key, json_null()) == 0;
+}
+
+static enum status stage_setting(struct settings *s, const char *wanted, const json_t *value)
+{
+    char key[KEY_MAX], clean[VALUE_MAX], *text = choose_key(s, wanted, key) ? text_of(value) : NULL;
     if (!text) return err_no_memory(s->import->err, "reading %s", s->import->path);
-    if (strlen(text) >= VALUE_MAX && !s->cut++) snprintf(s->first, sizeof s->first, "%s", key->word);
+    if (strlen(text) >= VALUE_MAX && !s->cut++) snprintf(s->first, sizeof s->first, "%s", key);
     clean_line(clean, sizeof clean, text);
     free(text);
-    return import_rows_add(&s->rows, (const char *[]){key->word, clean});
+    return import_rows_add(&s->rows, (const char *[]){key, clean});
 }
 
 /* Objects become nested keys, such as wandb.model.dim. */
-static enum status stage_settings(struct settings *s, const char *key, uint64_t hash, json_t *value,
-                                  int depth)
+static enum status stage_settings(struct settings *s, const char *key, json_t *value, int depth)
 {
     const char *name;
     json_t *member;
     enum status status = STATUS_OK;
-    if (!json_object_size(value) || depth == DEPTH_MAX) return stage_setting(s, key, hash, value);
+    if (!json_object_size(value) || depth == DEPTH_MAX) return stage_setting(s, key, value);
     json_object_foreach(value, name, member)
     {
         char nested[KEY_MAX];
         snprintf(nested, sizeof nested, "%s", key);
         add_key(nested, name);
-        if (!status) status = stage_settings(s, nested, XXH64(name, strlen(name), hash), member, depth + 1);
+        if (!status) status = stage_settings(s, nested, member, depth + 1);
     }
     return status;
 }
@@ -197,7 +202,8 @@ enum status wandb_config_stage(struct import *import, json_t *config)
                  .table = TABLE_PARAMS,
                  .columns = {&store_columns[COLUMN_PARAMS_name], &store_columns[COLUMN_PARAMS_value]},
                  .count = 2,
-                 .value = &store_columns[COLUMN_PARAMS_value]}};
+                 .value = &store_columns[COLUMN_PARAMS_value]},
+        .keys = json_object()};
     const char *name;
     json_t *value;
     enum status status = import_rows_begin(&s.rows);
@@ -205,12 +211,12 @@ enum status wandb_config_stage(struct import *import, json_t *config)
     {
         char key[KEY_MAX] = "wandb";
         add_key(key, name);
-        if (!status) status = stage_settings(&s, key, XXH64(name, strlen(name), 0), value, 0);
+        if (!status) status = stage_settings(&s, key, value, 0);
     }
     if (!status && s.cut)
         text_add(import->remark, sizeof import->remark, "; ",
                  "%d value%s of the configuration %s cut to %d bytes, such as %.60s", s.cut,
                  text_plural(s.cut), s.cut == 1 ? "was" : "were", VALUE_MAX - 1, s.first);
-    import_names_release(&s.names);
+    json_decref(s.keys);
     return status;
 }
