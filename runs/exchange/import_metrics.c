@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/base/text.h"
 #include "runs/field.h"
@@ -85,24 +84,7 @@ static bool is_reserved(const char *word)
     return field_find(word, &field) && (field.column || field.made || field.metric != METRIC_COUNT);
 }
 
-static uint64_t hash_of(const char *text)
-{
-    return XXH64(text, strlen(text), 0);
-}
-
-/* The slot of the metric whose name, or whose word, has this hash, or the empty one where it belongs. */
-static uint32_t *slot_of(const struct import_metrics *metrics, uint64_t hash, bool word)
-{
-    uint32_t *slots = word ? metrics->word_slots : metrics->slots;
-    size_t at = hash & (metrics->slot_count - 1);
-    for (; slots[at]; at = (at + 1) & (metrics->slot_count - 1)) {
-        const struct import_metric *metric = &metrics->all[slots[at] - 1];
-        if ((word ? metric->word_hash : metric->hash) == hash) break;
-    }
-    return &slots[at];
-}
-
-void import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric)
+bool import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric)
 {
     char clean[1024], word[SCALAR_NAME_MAX], chosen[SCALAR_NAME_MAX];
     clean_line(clean, sizeof clean, metric->name);
@@ -110,47 +92,28 @@ void import_metric_choose_word(struct import_metrics *metrics, struct import_met
     size_t kept = strlen(word) < sizeof word - 8 ? strlen(word) : sizeof word - 8;
     kept -= utf8_incomplete_tail(word, kept);
     strcpy(chosen, word);
-    for (int n = 2; *word && (is_reserved(chosen) || *slot_of(metrics, hash_of(chosen), true)); n++)
+    for (int n = 2; *word && (is_reserved(chosen) || json_object_get(metrics->words, chosen)); n++)
         snprintf(chosen, sizeof chosen, "%.*s_%d", (int)kept, word, n);
     metric->renamed |= strcmp(chosen, word) != 0 || strstr(word, "__");
     strcpy(metric->word, chosen);
-    metric->word_hash = hash_of(chosen);
-    *slot_of(metrics, metric->word_hash, true) = (uint32_t)(metric - metrics->all) + 1;
+    if (!metrics->words) metrics->words = json_object();
+    return json_object_set_new_nocheck(metrics->words, chosen, json_null()) == 0;
 }
 
 /* ---- the list ---- */
 
-/* Keeps at least half of the slots empty. */
-static bool reserve_slots(struct import_metrics *metrics)
-{
-    if (2 * (metrics->count + 1) <= metrics->slot_count) return true;
-    size_t count = metrics->slot_count ? 2 * metrics->slot_count : 64;
-    uint32_t *both = calloc(2 * count, sizeof *both);
-    if (!both) return false;
-    free(metrics->slots);
-    metrics->slots = both;
-    metrics->word_slots = both + count;
-    metrics->slot_count = count;
-    for (size_t i = 0; i < metrics->count; i++) {
-        const struct import_metric *metric = &metrics->all[i];
-        *slot_of(metrics, metric->hash, false) = (uint32_t)i + 1;
-        if (*metric->word) *slot_of(metrics, metric->word_hash, true) = (uint32_t)i + 1;
-    }
-    return true;
-}
-
 struct import_metric *import_metrics_at(struct import_metrics *metrics, const char *name)
 {
-    uint64_t hash = hash_of(name);
-    if (!reserve_slots(metrics)) return NULL;
-    uint32_t *slot = slot_of(metrics, hash, false);
-    if (*slot) return &metrics->all[*slot - 1];
+    const json_t *known = json_object_get(metrics->names, name);
+    if (known) return &metrics->all[json_integer_value(known)];
     char *copy = arena_strdup(&metrics->arena, name);
     if (!copy || !list_reserve(&metrics->all, metrics->count, 1, &metrics->capacity, sizeof *metrics->all))
         return NULL;
+    if (!metrics->names) metrics->names = json_object();
+    if (json_object_set_new_nocheck(metrics->names, name, json_integer((json_int_t)metrics->count)) != 0)
+        return NULL;
     struct import_metric *metric = &metrics->all[metrics->count++];
-    *slot = (uint32_t)metrics->count;
-    *metric = (struct import_metric){.name = copy, .hash = hash, .least = NAN, .most = NAN, .newest = NAN};
+    *metric = (struct import_metric){.name = copy, .least = NAN, .most = NAN, .newest = NAN};
     return metric;
 }
 
@@ -189,7 +152,8 @@ struct import_metric **import_metrics_renamed(struct import_metrics *metrics, si
 void import_metrics_release(struct import_metrics *metrics)
 {
     free(metrics->all);
-    free(metrics->slots);
+    json_decref(metrics->names);
+    json_decref(metrics->words);
     arena_release(&metrics->arena);
     *metrics = (struct import_metrics){0};
 }
@@ -237,7 +201,8 @@ static struct import_metric *owner_of(const struct import_metrics *metrics, cons
     return NULL;
 }
 
-static void assign(struct import_metrics *metrics, const struct candidate *c)
+/* False: memory is short. */
+static bool assign(struct import_metrics *metrics, const struct candidate *c)
 {
     struct import_metric *owner = c->column ? owner_of(metrics, c->column) : NULL;
     if (c->column && !owner) {
@@ -245,17 +210,19 @@ static void assign(struct import_metrics *metrics, const struct candidate *c)
         c->metric->table = c->table;
         c->metric->renamed =
             text_ends_with(c->metric->name, "_step") || text_ends_with(c->metric->name, "_epoch");
-        return;
+        return true;
     }
-    import_metric_choose_word(metrics, c->metric);
-    if (!owner) return;
+    if (!import_metric_choose_word(metrics, c->metric)) return false;
+    if (!owner) return true;
     if (c->metric->count) owner->renamed = strcmp(owner->name, owner->column->name) != 0;
     c->metric->renamed = strcmp(c->metric->name, c->metric->word) != 0;
+    return true;
 }
 
 bool import_metrics_assign(struct import_metrics *metrics)
 {
     size_t waiting = metrics->count - metrics->assigned, count = 0;
+    bool room = true;
     struct candidate *candidates = calloc(waiting + 1, sizeof *candidates);
     if (!candidates) return false;
     for (size_t i = metrics->assigned; i < metrics->count; i++) {
@@ -263,8 +230,8 @@ bool import_metrics_assign(struct import_metrics *metrics)
         if (!metrics->all[i].left_out) candidates[count++] = candidate_of(&metrics->all[i]);
     }
     qsort(candidates, count, sizeof *candidates, compare_candidates);
-    for (size_t i = 0; i < count; i++) assign(metrics, &candidates[i]);
+    for (size_t i = 0; room && i < count; i++) room = assign(metrics, &candidates[i]);
     metrics->assigned = metrics->count;
     free(candidates);
-    return true;
+    return room;
 }

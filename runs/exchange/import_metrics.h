@@ -10,6 +10,7 @@
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_METRICS_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_METRICS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,8 +21,7 @@ enum { SCALAR_NAME_MAX = 96 }; /* a field may be called so: FIELD_NAME_MAX */
 
 struct import_metric {
     const char *name; /* as the log has it */
-    uint64_t hash;
-    bool left_out; /* not imported */
+    bool left_out;    /* not imported */
 
     /* its values, as far as import_metric_note knows them; NaN counts only as a fraction */
     int64_t count;
@@ -35,7 +35,6 @@ struct import_metric {
     const struct column_info *column; /* NULL: a measure */
     enum store_table table;           /* of the column */
     char word[SCALAR_NAME_MAX];       /* the name of the measure; "": not chosen, or nothing is left of it */
-    uint64_t word_hash;
 
     int64_t turn; /* of the newest imported value (struct import); 0: none */
     double value; /* the newest imported value */
@@ -44,8 +43,7 @@ struct import_metric {
 struct import_metrics { /* zero it before its first use */
     struct import_metric *all;
     size_t count, capacity, assigned; /* the first `assigned` ones are */
-    uint32_t *slots, *word_slots;     /* hash tables by names and words: 1 + the index in `all`, 0: empty */
-    size_t slot_count;                /* of each; a power of two */
+    json_t *names, *words;            /* objects: the index in `all` by name, and the words that are taken */
     struct arena arena;
 };
 
@@ -67,8 +65,8 @@ void import_metric_note(struct import_metric *metric, double value);
 /* Says what those become that are not assigned yet. False: memory is short. */
 bool import_metrics_assign(struct import_metrics *metrics);
 
-/* Chooses the name of a measure for a metric that has none. */
-void import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric);
+/* Chooses the name of a measure for a metric that has none. False: memory is short. */
+bool import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric);
 
 /* The name of the column or measure that a metric is imported as. */
 const char *import_metric_here(const struct import_metric *metric);

@@ -82,7 +82,8 @@ static enum status stage(struct import_scalars *s, struct import_metric *metric,
     enum store_table table = metric->table;
     struct import_rows *rows = NULL;
     if (!column || (column_is_integer(column) && !(fabs(value) < 1e18 && floor(value) == value))) {
-        if (!*metric->word) import_metric_choose_word(&s->import->metrics, metric);
+        if (!*metric->word && !import_metric_choose_word(&s->import->metrics, metric))
+            return err_no_memory(s->import->err, "the names of metrics");
         column = &store_columns[COLUMN_MEASURES_value];
         table = TABLE_MEASURES;
         if (!*metric->word) return STATUS_OK;
