@@ -133,6 +133,14 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
+struct import_metric *import_metrics_owner(const struct import_metrics *metrics,
+                                           const struct column_info *column)
+{
+    for (size_t i = 0; i < metrics->count; i++)
+        if (metrics->all[i].column == column) return &metrics->all[i];
+    return NULL;
+}
+
 const char *import_metric_here(const struct import_metric *metric)
 {
     return metric->column ? metric->column->name : metric->word;
@@ -193,18 +201,10 @@ static struct candidate candidate_of(struct import_metric *metric)
     return c;
 }
 
-/* The metric that has a column; NULL: none. */
-static struct import_metric *owner_of(const struct import_metrics *metrics, const struct column_info *column)
-{
-    for (size_t i = 0; i < metrics->count; i++)
-        if (metrics->all[i].column == column) return &metrics->all[i];
-    return NULL;
-}
-
 /* False: memory is short. */
 static bool assign(struct import_metrics *metrics, const struct candidate *c)
 {
-    struct import_metric *owner = c->column ? owner_of(metrics, c->column) : NULL;
+    struct import_metric *owner = c->column ? import_metrics_owner(metrics, c->column) : NULL;
     if (c->column && !owner) {
         c->metric->column = c->column;
         c->metric->table = c->table;

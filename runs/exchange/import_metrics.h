@@ -68,6 +68,10 @@ bool import_metrics_assign(struct import_metrics *metrics);
 /* Chooses the name of a measure for a metric that has none. False: memory is short. */
 bool import_metric_choose_word(struct import_metrics *metrics, struct import_metric *metric);
 
+/* The metric that has a column; NULL: none. */
+struct import_metric *import_metrics_owner(const struct import_metrics *metrics,
+                                           const struct column_info *column);
+
 /* The name of the column or measure that a metric is imported as. */
 const char *import_metric_here(const struct import_metric *metric);
 

@@ -142,14 +142,6 @@ static struct import_metric *step_metric(struct wandb *w, const char *name)
     return can ? metric : NULL;
 }
 
-/* The metric that has a column; "*": none. */
-static const char *name_of_column(const struct wandb *w, const struct column_info *column)
-{
-    for (size_t i = 0; i < w->import->metrics.count; i++)
-        if (w->import->metrics.all[i].column == column) return w->import->metrics.all[i].name;
-    return "*";
-}
-
 /* Chooses the step of all rows: what the program has defined as the x axis of the loss, else what trainers
  * are known to log as their step (Hugging Face's, Lightning's, nanoGPT's), if it never falls, else wandb's
  * own, which counts rows. That of Hugging Face counts the steps done. */
@@ -157,9 +149,10 @@ static void choose_step(struct wandb *w)
 {
     static const char hugging_face[] = "train/global_step";
     static const char *const known[] = {hugging_face, "trainer/global_step", "iter"};
-    const char *loss = name_of_column(w, &store_columns[COLUMN_STEPS_loss]),
-               *defined = defined_step(
-                   w, *loss == '*' ? name_of_column(w, &store_columns[COLUMN_EVALS_val_loss]) : loss);
+    const struct import_metrics *metrics = &w->import->metrics;
+    const struct import_metric *loss = import_metrics_owner(metrics, &store_columns[COLUMN_STEPS_loss]);
+    if (!loss) loss = import_metrics_owner(metrics, &store_columns[COLUMN_EVALS_val_loss]);
+    const char *defined = defined_step(w, loss ? loss->name : "*");
     struct import_metric *step = defined ? step_metric(w, defined) : NULL;
     for (size_t i = 0; !step && i < sizeof known / sizeof *known; i++)
         if ((step = step_metric(w, known[i])) && step->falls) step = NULL;
