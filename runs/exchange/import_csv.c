@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "core/base/text.h"
-#include "runs/exchange/import_scalars.h"
+#include "runs/exchange/import_stage.h"
 
 enum { CHUNK_BYTES = 1 << 16, FIELD_MAX = 1 << 24, HEADER_MAX = 64, NAME_MAX_BYTES = 48 };
 
@@ -39,14 +39,28 @@ static void metric_word(const char *path, char *buf, size_t size)
     scalar_word(name, buf, size);
 }
 
+/* Whether the column's values are those of another word, of an earlier file; if they are of none yet, they
+ * are now of this one. */
+static bool is_taken(struct import *import, const struct column_info *column, const char *word)
+{
+    int i = 0;
+    while (i < import->spelled_count && import->spelled[i].column != column) i++;
+    if (i < import->spelled_count) return strcmp(import->spelled[i].word, word) != 0;
+    if (i == (int)(sizeof import->spelled / sizeof *import->spelled)) return false;
+    import->spelled[i].column = column;
+    snprintf(import->spelled[i].word, sizeof import->spelled[i].word, "%s", word);
+    import->spelled_count++;
+    return false;
+}
+
 /* Sets the columns of the fields: wall time, step and the metric, then the segment, which is 1. */
 static enum status begin_scalars(struct reader *r)
 {
     char word[NAME_MAX_BYTES];
     enum store_table table;
+    int rank;
     metric_word(r->import->path, word, sizeof word);
-    bool taken;
-    const struct column_info *metric = scalar_column(r->import, word, &table, &taken);
+    const struct column_info *metric = scalar_column_of(word, &table, &rank);
     if (!metric)
         return err_set(
             r->import->err, STATUS_USAGE,
@@ -54,7 +68,7 @@ static enum status begin_scalars(struct reader *r)
             "(rename it: loss, lr, grad_norm, tokens_per_sec, step_ms, clip_scale, mfu, epoch, tokens, "
             "val_loss, val_perplexity or eval_ms .csv)",
             r->import->path, word);
-    if (taken)
+    if (is_taken(r->import, metric, word))
         return err_set(r->import->err, STATUS_USAGE,
                        "%s: an earlier file has values of %s under another name (leave one of them out)",
                        r->import->path, metric->name);

@@ -7,31 +7,6 @@
 
 #include "core/base/text.h"
 
-/* ---- values that are alone in a file ---- */
-
-/* Whether the column's values are those of another word; if they are of none yet, they are now of this one.
- */
-static bool is_taken(struct import *import, const struct column_info *column, const char *word)
-{
-    int i = 0;
-    while (i < import->spelled_count && import->spelled[i].column != column) i++;
-    if (i < import->spelled_count) return strcmp(import->spelled[i].word, word) != 0;
-    if (i == (int)(sizeof import->spelled / sizeof *import->spelled)) return false;
-    import->spelled[i].column = column;
-    snprintf(import->spelled[i].word, sizeof import->spelled[i].word, "%s", word);
-    import->spelled_count++;
-    return false;
-}
-
-const struct column_info *scalar_column(struct import *import, const char *word, enum store_table *table,
-                                        bool *taken)
-{
-    int rank;
-    const struct column_info *metric = scalar_column_of(word, table, &rank);
-    *taken = metric && is_taken(import, metric, word);
-    return metric;
-}
-
 /* ---- values of logs ---- */
 
 /* Finds or prepares the rows of a column. */

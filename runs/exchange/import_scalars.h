@@ -12,11 +12,6 @@
 
 #include "runs/exchange/import_stage.h"
 
-/* The column that a word of scalar_word means; NULL: none. *taken: its values are those of another word, of
- * an earlier file. */
-const struct column_info *scalar_column(struct import *import, const char *word, enum store_table *table,
-                                        bool *taken);
-
 /* Zero it, but for `import`, before its first use. */
 struct import_scalars {
     struct import *import;
