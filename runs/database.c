@@ -214,9 +214,7 @@ enum status store_begin(struct store *store, struct err *err)
     if (store->lock_fd < 0) return fail(store, SQLITE_READONLY, err);
     enum status status = store->serialize ? store_lock(store, store->busy_ms, err) : STATUS_OK;
     if (status) return status;
-    sqlite3_stmt *begin;
-    status = store_prepare(store, "begin immediate", &begin, err);
-    if (!status) status = store_run(store, begin, err);
+    status = store_do(store, err, "begin immediate", "");
     if (status) {
         store_unlock(store);
         return status;
@@ -229,9 +227,7 @@ enum status store_begin(struct store *store, struct err *err)
 
 enum status store_commit(struct store *store, struct err *err)
 {
-    sqlite3_stmt *commit;
-    enum status status = store_prepare(store, "commit", &commit, err);
-    if (!status) status = store_run(store, commit, err);
+    enum status status = store_do(store, err, "commit", "");
     if (status) {
         store_rollback(store);
         return status;
@@ -269,16 +265,12 @@ void store_give_way(double *began)
 
 enum status store_read_begin(struct store *store, struct err *err)
 {
-    sqlite3_stmt *begin;
-    enum status status = store_prepare(store, "begin", &begin, err);
-    return status ? status : store_run(store, begin, err);
+    return store_do(store, err, "begin", "");
 }
 
 void store_read_end(struct store *store)
 {
-    sqlite3_stmt *end;
-    if (!sqlite3_get_autocommit(store->db) && !store_prepare(store, "rollback", &end, NULL))
-        store_run(store, end, NULL);
+    if (!sqlite3_get_autocommit(store->db)) store_do(store, NULL, "rollback", "");
 }
 
 void store_settle(struct store *store)
