@@ -100,10 +100,10 @@ enum status field_names_read(struct store *store, struct arena *arena, const cha
         if (store_columns[c].field) room = add_name(arena, &names, &n, store_columns[c].name);
     for (int m = METRIC_LR; room && m < METRIC_COUNT; m++)
         if (m != METRIC_TOKENS_PER_SEC) room = add_name(arena, &names, &n, metric_name(m));
-    enum status status = store ? store_query(store, &select, err, stored_names, "") : STATUS_OK;
-    while (store && room && !status && !(status = store_step(store, select, &row, err)) && row)
+    enum status status = store_query(store, &select, err, stored_names, "");
+    while (room && !status && !(status = store_step(store, select, &row, err)) && row)
         room = add_name(arena, &names, &n, (const char *)sqlite3_column_text(select, 0));
-    if (store && !status) sqlite3_reset(select);
+    if (!status) sqlite3_reset(select);
     if (!room) return err_no_memory(err, "a list of fields");
     if (status) return status;
     *out = (const char *const *)names;

@@ -102,14 +102,14 @@ struct options {
     bool json;
 };
 
-/* Reads the runs and sets what was asked for; `store` NULL: there is no database. */
+/* Reads the runs and sets what was asked for. */
 static enum status read_listing(struct listing *listing, struct store *store, const struct options *o,
                                 struct err *err)
 {
     struct listing_request filter = {.filter = o->filter}, sort = {.filter = o->filter, .sort = o->sort},
                            all = {o->columns, o->filter, o->sort};
     const struct filter_problem *problem = &listing->filter.problem;
-    enum status status = store ? listing_read(listing, store, err) : STATUS_OK;
+    enum status status = listing_read(listing, store, err);
     if (!status) status = listing_set(listing, store, &filter, true, err);
     if (!status && problem->why[0]) {
         char part[RUN_NOTE_MAX];
