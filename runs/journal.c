@@ -8,7 +8,6 @@
 #include "core/base/clock.h"
 #include "core/base/confusion.h"
 #include "runs/message.h"
-#include "runs/run.h"
 #include "runs/table.h"
 
 static enum status set_first_step(struct journal *journal, int64_t step, struct err *err)

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "runs/database.h"
 #include "runs/run.h"
 #include "runs/series.h"
-#include "runs/table.h"
 
 enum { PACE_POINTS = 128, PARENTS_MAX = 64 };
 

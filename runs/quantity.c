@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "runs/table.h"
+#include "runs/database.h"
 
 /* A column counts as recorded if one of the newest rows or, for those before, `rollup` has a value; a measure
  * if it is among the newest values. A screen that follows a run asks after each change, so they are few. */

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/base/file.h"
 #include "core/base/ini.h"
 #include "core/base/mount.h"
 #include "core/base/text.h"

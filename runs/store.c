@@ -12,7 +12,6 @@
  * a write-ahead log of an older anneal. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #include <csv.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,8 +2,6 @@
 #include "runs/exchange/export_markdown.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -16,7 +15,6 @@
 #include "runs/exchange/import_scalars.h"
 #include "runs/exchange/import_stage.h"
 #include "runs/journal.h"
-#include "runs/run.h"
 #include "runs/table.h"
 
 /* Names a run after the file's folder if no file names it: "logs/main.log" gives "logs", as does "logs/train"

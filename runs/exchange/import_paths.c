@@ -18,7 +18,6 @@
 #include "core/base/text.h"
 #include "runs/exchange/record_file.h"
 #include "runs/spill.h"
-#include "runs/table.h"
 
 /* ---- a file ---- */
 

@@ -2,7 +2,6 @@
 #include "tui/command/background.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>

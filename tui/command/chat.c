@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/generate/conversation.h"

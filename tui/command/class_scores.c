@@ -2,7 +2,6 @@
 #include "tui/command/class_scores.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "core/base/text.h"
 

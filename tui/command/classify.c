@@ -10,7 +10,6 @@
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/generate/classifier.h"
-#include "core/model/hugging_face.h"
 #include "datasets/batch.h"
 #include "datasets/labelled_file.h"
 #include "datasets/packing.h"

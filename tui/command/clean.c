@@ -1,7 +1,6 @@
 /* `anneal clean`: removes what ended runs and caches hold on disk and nobody needs, by rule. It shows what
  * that is first, and asks; without a terminal it only shows, unless --yes takes the place of the answer. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"

@@ -1,13 +1,11 @@
 /* `anneal compare`: the configuration keys in which runs differ, and the outcome of each, as a page, as
  * Markdown or as JSON. */
 #include <math.h>
-#include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/text.h"
 #include "runs/comparison.h"
 #include "runs/exchange/export_markdown.h"
-#include "runs/table.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 

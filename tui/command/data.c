@@ -12,7 +12,6 @@
 #include "datasets/corpus.h"
 #include "datasets/preparation.h"
 #include "datasets/recipe.h"
-#include "tui/command/command.h"
 #include "tui/command/data.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"

@@ -1,7 +1,6 @@
 /* `anneal delete`: deletes ended runs with all that belongs to them. On a terminal it asks first; elsewhere
  * --yes takes the place of the answer. It deletes all runs named, or none. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/text.h"

@@ -8,7 +8,6 @@
 
 #include "core/base/text.h"
 #include "core/train/task.h"
-#include "datasets/labelled.h"
 #include "tui/command/class_scores.h"
 #include "tui/command/evaluation.h"
 

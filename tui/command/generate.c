@@ -1,8 +1,6 @@
 /* anneal generate: text from a checkpoint of a run, normally its newest, or from a checkpoint folder. */
-#include <float.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #ifndef ANNEAL_TUI_COMMAND_LINE_INPUT_H
 #define ANNEAL_TUI_COMMAND_LINE_INPUT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/err.h"

@@ -2,7 +2,6 @@
  * the rate that they suggest. The weights are those that `anneal train` would begin with; they live in memory
  * alone. The steps are recorded as a run if it gets a name. */
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "core/base/file.h"

@@ -5,7 +5,6 @@
 #include "core/base/text.h"
 #include "core/checkpoint/add_tokens.h"
 #include "tui/command/model_tokens.h"
-#include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/recorded_run.h"
 

@@ -1,6 +1,5 @@
 /* `anneal runs`: the list of runs, filtered, sorted, as a table or as JSON. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/device/cpu.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/training_session.h"
 

@@ -23,7 +23,6 @@
 #include "tui/command/train_report.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
-#include "tui/session/training_session.h"
 
 /* ---- the options ---- */
 

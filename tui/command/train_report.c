@@ -1,11 +1,9 @@
 /* See train_report.h. */
 #include "tui/command/train_report.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/text.h"
 #include "core/model/data_format.h"

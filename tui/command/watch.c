@@ -1,5 +1,4 @@
 /* anneal watch: opens the workbench, on the list of runs or on one run. `anneal` alone is the same. */
-#include <stdio.h>
 
 #include "core/base/file.h"
 #include "core/model/config.h"
