@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "runs/exchange/import_scalars.h"
-#include "runs/exchange/protobuf.h"
-#include "runs/exchange/record_file.h"
 
 enum { TAG_MAX_BYTES = 256 };
 
@@ -154,9 +152,10 @@ static enum status take_start(struct import *import, int64_t step)
     return status;
 }
 
-static enum status read_event(struct import_scalars *scalars, struct protobuf event)
+static enum status read_event(void *context, struct protobuf event)
 {
     enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_SUMMARY = 5, EVENT_SESSION = 7, SUMMARY_VALUE = 1 };
+    struct import_scalars *scalars = context;
     struct protobuf_field field;
     struct protobuf summary = {0};
     bool start = false;
@@ -176,23 +175,6 @@ static enum status read_event(struct import_scalars *scalars, struct protobuf ev
     return status;
 }
 
-/* Reads all events; `survey`: only to learn which metrics there are. */
-static enum status read_all(struct import_scalars *scalars, struct record_file *file, bool survey)
-{
-    struct import *import = scalars->import;
-    const unsigned char *bytes;
-    size_t size;
-    enum status status = STATUS_OK;
-    scalars->survey = survey;
-    record_file_rewind(file);
-    for (import->line = 1; !status; import->line++) {
-        status = record_file_next(file, &bytes, &size, import->err);
-        if (status || !bytes) break;
-        status = read_event(scalars, (struct protobuf){.at = bytes, .end = bytes + size});
-    }
-    return status;
-}
-
 enum status import_read_events(struct import *import, struct record_file *file)
 {
     enum status status = import_set_kind(import, IMPORT_TENSORBOARD);
@@ -206,9 +188,9 @@ enum status import_read_events(struct import *import, struct record_file *file)
     if (!status && !scalars) status = err_no_memory(import->err, "reading %s", import->path);
     if (!status) {
         scalars->import = import;
-        status = read_all(scalars, file, true);
+        status = import_scalars_read(scalars, file, true, read_event, scalars);
     }
-    if (!status) status = read_all(scalars, file, false);
+    if (!status) status = import_scalars_read(scalars, file, false, read_event, scalars);
     free(scalars);
     return status;
 }

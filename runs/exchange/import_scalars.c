@@ -7,7 +7,24 @@
 
 #include "core/base/text.h"
 
-/* ---- values of logs ---- */
+enum status import_scalars_read(struct import_scalars *scalars, struct record_file *file, bool survey,
+                                enum status (*take)(void *context, struct protobuf record), void *context)
+{
+    struct import *import = scalars->import;
+    const unsigned char *bytes;
+    size_t size;
+    enum status status = STATUS_OK;
+    scalars->survey = survey;
+    record_file_rewind(file);
+    for (import->line = 1; !status; import->line++) {
+        status = record_file_next(file, &bytes, &size, import->err);
+        if (status || !bytes) break;
+        status = take(context, (struct protobuf){.at = bytes, .end = bytes + size});
+    }
+    return status;
+}
+
+/* ---- values ---- */
 
 /* Finds or prepares the rows of a column. */
 static enum status rows_of(struct import_scalars *s, enum store_table table, const struct column_info *value,

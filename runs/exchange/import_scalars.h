@@ -11,6 +11,8 @@
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_SCALARS_H
 
 #include "runs/exchange/import_stage.h"
+#include "runs/exchange/protobuf.h"
+#include "runs/exchange/record_file.h"
 
 /* Zero it, but for `import`, before its first use. */
 struct import_scalars {
@@ -19,6 +21,10 @@ struct import_scalars {
     struct import_rows rows[24]; /* of the columns met so far, the measures among them */
     int count;
 };
+
+/* Reads all records of a log from the first one on, and gives each to `take`. */
+enum status import_scalars_read(struct import_scalars *scalars, struct record_file *file, bool survey,
+                                enum status (*take)(void *context, struct protobuf record), void *context);
 
 /* Notes or stages a value. `wall_time` not finite: unknown. `step` counts those before it, or with
  * import->steps_done also its own; evaluations are after as many steps. */

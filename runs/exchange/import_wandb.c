@@ -12,7 +12,6 @@
 #include "runs/annotation.h"
 #include "runs/exchange/import_scalars.h"
 #include "runs/exchange/import_wandb.h"
-#include "runs/exchange/record_file.h"
 
 /* An x axis that the program defined for a metric, or for all that begin with the name, which ends in '*'. */
 struct axis {
@@ -294,9 +293,10 @@ static enum status store_run_row(struct wandb *w)
 
 /* ---- all of it ---- */
 
-static enum status read_record(struct wandb *w, struct protobuf record)
+static enum status read_record(void *context, struct protobuf record)
 {
     enum { RECORD_HISTORY = 2, RECORD_SUMMARY = 3, RECORD_CONFIG = 5, RECORD_METRIC = 12, RECORD_RUN = 17 };
+    struct wandb *w = context;
     struct protobuf_field field;
     enum status status = STATUS_OK;
     while (!status && protobuf_next(&record, &field)) {
@@ -309,22 +309,6 @@ static enum status read_record(struct wandb *w, struct protobuf record)
         if (field.number == RECORD_RUN) status = read_run(w, field.bytes);
     }
     return status || !record.bad ? status : import_bad(w->import, "is a damaged record");
-}
-
-static enum status read_records(struct wandb *w, struct record_file *file, bool survey)
-{
-    struct import *import = w->import;
-    const unsigned char *bytes;
-    size_t size;
-    enum status status = STATUS_OK;
-    w->scalars.survey = survey;
-    record_file_rewind(file);
-    for (import->line = 1; !status; import->line++) {
-        status = record_file_next(file, &bytes, &size, import->err);
-        if (status || !bytes) break;
-        status = read_record(w, (struct protobuf){.at = bytes, .end = bytes + size});
-    }
-    return status;
 }
 
 static enum status begin(struct wandb *w, struct import *import)
@@ -342,11 +326,11 @@ static enum status begin(struct wandb *w, struct import *import)
 /* Reads the file twice: the names of all metrics are known when the first value is stored. */
 static enum status read_twice(struct wandb *w, struct record_file *file)
 {
-    enum status status = read_records(w, file, true);
+    enum status status = import_scalars_read(&w->scalars, file, true, read_record, w);
     if (!status) leave_out_objects(w);
     if (!status && !import_metrics_assign(&w->import->metrics)) status = no_memory(w);
     if (!status) choose_step(w);
-    if (!status) status = read_records(w, file, false);
+    if (!status) status = import_scalars_read(&w->scalars, file, false, read_record, w);
     if (!status) status = stage_summary(w);
     if (!status) status = wandb_config_stage(w->import, w->config);
     return status ? status : store_run_row(w);
