@@ -3,59 +3,23 @@
 #include "runs/pace.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "runs/database.h"
-#include "runs/run.h"
+#include "runs/lineage.h"
 #include "runs/series.h"
 
-enum { PACE_POINTS = 128, PARENTS_MAX = 64 };
-
-/* The run that did a range of the steps: a fork's own steps follow those of its parents. */
-struct stretch {
-    char id[RUN_ID_MAX];
-    int64_t first;       /* its first step; -1: none is recorded */
-    int64_t parent_step; /* where it was forked; 0: nowhere */
-    double base;         /* what to subtract from wall times */
-};
+enum { PACE_POINTS = 128 };
 
 struct pace_reader {
     struct store *store;
-    struct stretch stretches[PARENTS_MAX]; /* the run first, then its parents */
-    int count, joined;                     /* the stretches from `joined` on have their base */
+    struct lineage lineage;
+    double base[LINEAGE_MAX]; /* what to subtract from each run's wall times */
+    int joined;               /* the runs from this one on have their base */
     struct err *err;
 };
 
-/* Lists the run and its parents. */
-static enum status read_stretches(struct pace_reader *r, const char *run_id)
-{
-    char id[RUN_ID_MAX];
-    snprintf(id, sizeof id, "%s", run_id);
-    while (*id && r->count < PARENTS_MAX) {
-        sqlite3_stmt *select;
-        bool row;
-        struct stretch *stretch = &r->stretches[r->count++];
-        snprintf(stretch->id, sizeof stretch->id, "%s", id);
-        stretch->first = -1;
-        *id = '\0';
-        enum status status =
-            store_query(r->store, &select, r->err,
-                        "select (select min(first_step) from segments where run_id = r.id), r.parent_step,"
-                        " p.id from runs r left join runs p on p.id = r.parent_id where r.id = ?1",
-                        "s", stretch->id);
-        if (!status) status = store_step(r->store, select, &row, r->err);
-        if (status || !row) return status;
-        stretch->first = store_column_int(select, 0, -1);
-        stretch->parent_step = store_column_int(select, 1, 0);
-        if (stretch->parent_step > 0) store_column_text(select, 2, id, sizeof id);
-        sqlite3_reset(select);
-    }
-    r->joined = r->count;
-    return STATUS_OK;
-}
-
 /* The newest row of a step of the run that did it; *found is false where there is none. */
-static enum status read_step(struct pace_reader *r, int stretch, int64_t step, double *tokens, double *wall,
+static enum status read_step(struct pace_reader *r, int run, int64_t step, double *tokens, double *wall,
                              double *ms, bool *found)
 {
     sqlite3_stmt *select;
@@ -63,7 +27,7 @@ static enum status read_step(struct pace_reader *r, int stretch, int64_t step, d
         r->store, &select, r->err,
         "select tokens, wall_time, step_ms from steps where run_id = ?1 and segment in (select segment from"
         " segments where run_id = ?1) and step = ?2 order by segment desc limit 1",
-        "si", r->stretches[stretch].id, step);
+        "si", r->lineage.runs[run].id, step);
     if (!status) status = store_step(r->store, select, found, r->err);
     if (status || !*found) return status;
     *tokens = store_column_double(select, 0);
@@ -73,43 +37,44 @@ static enum status read_step(struct pace_reader *r, int stretch, int64_t step, d
     return STATUS_OK;
 }
 
-/* Makes the wall times of a stretch continue those of its parent. */
-static enum status join_stretch(struct pace_reader *r, int s)
+/* Makes the wall times of a run continue those of its parent. */
+static enum status join_run(struct pace_reader *r, int run)
 {
-    struct stretch *own = &r->stretches[s];
+    const struct ancestor *own = &r->lineage.runs[run];
     double tokens, wall, ms, before = 0;
     bool found;
-    enum status status = read_step(r, s, own->first, &tokens, &wall, &ms, &found);
+    enum status status = read_step(r, run, own->first, &tokens, &wall, &ms, &found);
     if (status) return status;
-    own->base = found ? wall - (isfinite(ms) ? ms / 1e3 : 0) : NAN;
-    if (s + 1 == r->count) return STATUS_OK;
-    status = read_step(r, s + 1, own->parent_step - 1, &tokens, &wall, &ms, &found);
-    if (!status && found) before = wall - own[1].base;
-    own->base -= before;
+    r->base[run] = found ? wall - (isfinite(ms) ? ms / 1e3 : 0) : NAN;
+    if (run + 1 == r->lineage.count) return STATUS_OK;
+    status = read_step(r, run + 1, own->parent_step - 1, &tokens, &wall, &ms, &found);
+    if (!status && found) before = wall - r->base[run + 1];
+    r->base[run] -= before;
     return status;
 }
 
 /* The youngest run that has done this step. */
-static int stretch_of(const struct pace_reader *r, int64_t step)
+static int run_of(const struct lineage *lineage, int64_t step)
 {
-    int s = 0;
-    while (s + 1 < r->count && step < r->stretches[s].parent_step) s++;
-    return s;
+    int run = 0;
+    while (run + 1 < lineage->count && step < lineage->runs[run].parent_step) run++;
+    return run;
 }
 
 /* Adds the point at the end of a step, if that is recorded. */
 static enum status add_point(struct pace_reader *r, struct pace *pace, int64_t step, double active)
 {
     struct pace_point *point = &pace->points[pace->count];
-    int s = stretch_of(r, step);
+    int run = run_of(&r->lineage, step);
     double ms;
     bool found = false;
     enum status status = STATUS_OK;
-    while (!status && r->joined > s) status = join_stretch(r, --r->joined);
-    if (!status) status = read_step(r, s, step, &point->at[PACE_TOKENS], &point->at[PACE_WALL], &ms, &found);
+    while (!status && r->joined > run) status = join_run(r, --r->joined);
+    if (!status)
+        status = read_step(r, run, step, &point->at[PACE_TOKENS], &point->at[PACE_WALL], &ms, &found);
     if (status || !found) return status;
     point->step = step;
-    point->at[PACE_WALL] -= r->stretches[s].base;
+    point->at[PACE_WALL] -= r->base[run];
     point->at[PACE_ACTIVE] = active;
     for (int u = 0; u < PACE_UNITS; u++) {
         double before = pace->count ? point[-1].at[u] : NAN;
@@ -126,7 +91,7 @@ static enum status add_points(struct pace_reader *r, const struct series *series
     for (size_t i = 0; !status && i < series->count; i++) {
         const struct series_point *p = &series->points[i];
         double seconds = p->count > p->non_finite ? p->mean * (double)(p->count - p->non_finite) / 1e3 : 0;
-        int64_t first = r->stretches[r->count - 1].first;
+        int64_t first = r->lineage.runs[r->lineage.count - 1].first;
         if (i == 0 && p->last_step > first)
             status = add_point(r, pace, first, seconds / (double)(p->last_step - first + 1));
         active += seconds;
@@ -143,7 +108,8 @@ enum status pace_read(struct store *store, const char *run_id, struct arena *are
     struct pace pace = {0};
     enum status status = store_read_begin(store, err);
     if (status) return status;
-    status = read_stretches(&r, run_id);
+    status = lineage_read(store, run_id, &r.lineage, err);
+    r.joined = r.lineage.count;
     store_read_end(store);
     if (!status) status = series_read(store, run_id, METRIC_STEP_MS, 0, -1, PACE_POINTS, &series, err);
     if (!status) pace.points = arena_alloc_array(arena, series.count + 2, sizeof *pace.points);

@@ -6,22 +6,19 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "runs/run.h"
+#include "runs/lineage.h"
 #include "runs/slots.h"
 #include "runs/table.h"
 
-enum {
-    ROWS_PER_POINT = 12, /* with more stored rows per point, a coarser level is used */
-    ANCESTORS_MAX = 64,  /* of a fork; the store may hold a circle of them */
-};
+enum { ROWS_PER_POINT = 12 }; /* with more stored rows per point, a coarser level is used */
 
 struct reader {
     struct store *store;
     const char *run_id;
     struct series *series;
-    int segment; /* the newest segment with a step; 0: none */
+    struct lineage lineage; /* whose steps are read; without runs: those of the run alone */
+    int segment;            /* the newest segment with a step; 0: none */
     int64_t newest_step,
         first_new; /* its last step; first step of the segments newer than the series; or -1 */
     int64_t begin; /* the first step of all that is read: no point comes before it */
@@ -279,43 +276,22 @@ static enum status read_slots(struct reader *reader, int64_t first, int64_t last
     return status;
 }
 
-/* Finds the run that this one was forked from and the first step of its own; "": it is no fork. */
-static enum status find_parent(struct reader *reader, char parent[RUN_ID_MAX], int64_t *fork_step)
-{
-    sqlite3_stmt *select;
-    bool row;
-    *parent = '\0';
-    enum status status =
-        store_query(reader->store, &select, reader->err,
-                    "select p.id, r.parent_step from runs r join runs p on p.id = r.parent_id where r.id = ?1"
-                    " and r.parent_step > 0",
-                    "s", reader->run_id);
-    if (!status) status = store_step(reader->store, select, &row, reader->err);
-    if (status || !row) return status;
-    store_column_text(select, 0, parent, RUN_ID_MAX);
-    *fork_step = store_column_int(select, 1, 0);
-    sqlite3_reset(select);
-    return STATUS_OK;
-}
-
-/* Reads steps first..last, those of the run's parents first if the series inherits them. */
-static enum status read_steps(struct reader *reader, int level, int64_t first, int64_t last, int parents)
+/* Reads steps first..last of this run of the lineage, those of its parents first. */
+static enum status read_steps(struct reader *reader, int level, int64_t first, int64_t last, int run)
 {
     struct series *series = reader->series;
+    const struct ancestor *own = &reader->lineage.runs[run];
     bool evaluations = are_few(series->metric);
-    char parent[RUN_ID_MAX] = "";
-    int64_t fork_step = 0;
+    enum status status = STATUS_OK;
     if (slots_hold(series->metric)) return read_slots(reader, first, last);
-    enum status status = series->inherits && parents ? find_parent(reader, parent, &fork_step) : STATUS_OK;
-    if (!status && *parent) {
-        struct reader older = *reader;
+    if (run + 1 < reader->lineage.count) {
         /* steps count from 0, an evaluation has the number of steps done */
-        int64_t end = evaluations ? fork_step : fork_step - 1;
-        older.run_id = parent;
-        if (parents == ANCESTORS_MAX) series->fork_step = fork_step;
-        status = read_steps(&older, level, first, end < last ? end : last, parents - 1);
+        int64_t end = evaluations ? own->parent_step : own->parent_step - 1;
+        if (run == 0) series->fork_step = own->parent_step;
+        status = read_steps(reader, level, first, end < last ? end : last, run + 1);
     }
     if (status) return status;
+    if (run < reader->lineage.count) reader->run_id = own->id;
     return evaluations ? read_raw(reader, first, last) : read_range(reader, level, first, last);
 }
 
@@ -328,7 +304,7 @@ static int stored_level(const struct series *series)
 }
 
 /* Reads steps first..last, each from the coarsest stored level that is not coarser than the points there. */
-static enum status read_levels(struct reader *reader, int64_t first, int64_t last, int parents)
+static enum status read_levels(struct reader *reader, int64_t first, int64_t last)
 {
     const struct series *series = reader->series;
     int level = stored_level(series), k = series->fine_start && !are_few(series->metric) ? -1 : level;
@@ -337,7 +313,7 @@ static enum status read_levels(struct reader *reader, int64_t first, int64_t las
         int64_t end = k < level ? rollup_level[k + 1] * SERIES_FINE - 1 : last;
         if (end > last) end = last;
         if (first > end && k < level) continue;
-        status = read_steps(reader, k, first, end, parents);
+        status = read_steps(reader, k, first, end, 0);
         first = end + 1;
     }
     return status;
@@ -356,7 +332,7 @@ static enum status read_lead(struct reader *reader)
     struct series *series = reader->series;
     if (series->decay <= 0 || series->first_step == 0 || series->metric >= METRIC_VAL_LOSS) return STATUS_OK;
     int64_t lead = (int64_t)(20 / (1 - series->decay)), first = series->first_step - lead;
-    return read_steps(reader, 0, first > 0 ? first : 0, series->first_step - 1, ANCESTORS_MAX);
+    return read_steps(reader, 0, first > 0 ? first : 0, series->first_step - 1, 0);
 }
 
 /* ---- choosing the level ---- */
@@ -386,21 +362,18 @@ static enum status read_segments(struct reader *reader)
     return STATUS_OK;
 }
 
-/* Lowers `begin` to the first step of the run's parents. */
-static enum status begin_with_parents(struct reader *reader)
+/* Reads the lineage of a series that inherits, and lowers `begin` to the first step of the run's parents. */
+static enum status read_lineage(struct reader *reader)
 {
-    struct reader of = *reader;
-    char parent[RUN_ID_MAX] = "", id[RUN_ID_MAX];
-    int64_t fork_step, first;
-    enum status status = find_parent(&of, parent, &fork_step);
-    for (int i = 0; !status && *parent && i < ANCESTORS_MAX; i++) {
-        memcpy(id, parent, sizeof id);
-        of.run_id = id;
-        status = store_number(of.store, &first, INT64_MAX, of.err,
-                              "select min(first_step) from segments where run_id = ?1", "s", id);
-        if (first < reader->begin) reader->begin = first;
-        if (!status) status = find_parent(&of, parent, &fork_step);
+    struct lineage *lineage = &reader->lineage;
+    if (!reader->series->inherits) return STATUS_OK;
+    enum status status = lineage_read(reader->store, reader->run_id, lineage, reader->err);
+    for (int i = 1; !status && i < lineage->count; i++) {
+        int64_t first = lineage->runs[i].first;
+        if (first >= 0 && first < reader->begin) reader->begin = first;
     }
+    if (!status && lineage->count > 1 && reader->newest_step < 0) /* a fork without steps of its own yet */
+        reader->newest_step = lineage->runs[0].parent_step - 1;
     return status;
 }
 
@@ -452,18 +425,12 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     enum status status = store_read_begin(store, err);
     if (status) return status;
     status = read_segments(&reader);
-    if (!status && series->inherits && reader.newest_step < 0) { /* a fork without steps of its own yet */
-        char parent[RUN_ID_MAX];
-        int64_t fork_step = 0;
-        status = find_parent(&reader, parent, &fork_step);
-        reader.newest_step = fork_step - 1;
-    }
-    if (!status && series->inherits) status = begin_with_parents(&reader);
+    if (!status) status = read_lineage(&reader);
     if (!status) {
         choose_level(&reader);
         status = read_lead(&reader);
     }
-    if (!status) status = read_levels(&reader, series->first_step, end_of(series), ANCESTORS_MAX);
+    if (!status) status = read_levels(&reader, series->first_step, end_of(series));
     series->segment = reader.segment;
     store_read_end(store);
     if (status)
@@ -501,8 +468,9 @@ enum status series_update(struct store *store, const char *run_id, struct series
     }
     if (!status && slots_hold(series->metric) && series->count) /* more may have been recorded in its time */
         series->cursor = series->points[--series->count].first_step - 1;
-    int parents = series->cursor < series->fork_step ? ANCESTORS_MAX : 0;
-    if (!status) status = read_levels(&reader, series->cursor + 1, end_of(series), parents);
+    if (!status && series->cursor < series->fork_step)
+        status = lineage_read(store, run_id, &reader.lineage, err);
+    if (!status) status = read_levels(&reader, series->cursor + 1, end_of(series));
     store_read_end(store);
     if (status) {
         series->cursor = before;
