@@ -76,7 +76,6 @@ static enum status begin_scalars(struct reader *r)
                                    .table = table,
                                    .columns = {table_column(table, "wall_time"), table_column(table, "step"),
                                                metric, table_column(table, "segment")},
-                                   .count = 4,
                                    .value = metric};
     enum status status = import_set_kind(r->import, IMPORT_TENSORBOARD);
     if (!status) status = import_rows_begin(&r->rows);
@@ -102,8 +101,8 @@ static bool is_header_of(struct reader *r, enum store_table table)
         same++;
     while (first < all && columns[first]->since == store_tables[table].since) first++;
     if (same < all && (same < first || same < r->header_count)) return false;
-    r->rows = (struct import_rows){.import = r->import, .table = table, .count = same - 1};
-    memcpy(r->rows.columns, columns + 1, (size_t)r->rows.count * sizeof *columns);
+    r->rows = (struct import_rows){.import = r->import, .table = table};
+    memcpy(r->rows.columns, columns + 1, (size_t)(same - 1) * sizeof *columns);
     return true;
 }
 

@@ -44,7 +44,6 @@ static enum status rows_of(struct import_scalars *s, enum store_table table, con
         .table = table,
         .columns = {table_column(table, "segment"), table_column(table, "step"), value,
                     measure ? &store_columns[COLUMN_MEASURES_name] : table_column(table, "wall_time")},
-        .count = 4,
         .value = value};
     enum status status = import_rows_begin(*out);
     if (!status) s->count++;
@@ -142,8 +141,7 @@ static enum status stage_names(struct import *import, struct import_metric *cons
         .table = TABLE_EVENTS,
         .columns = {&store_columns[COLUMN_EVENTS_segment], &store_columns[COLUMN_EVENTS_step],
                     &store_columns[COLUMN_EVENTS_wall_time], &store_columns[COLUMN_EVENTS_level],
-                    &store_columns[COLUMN_EVENTS_text]},
-        .count = 5};
+                    &store_columns[COLUMN_EVENTS_text]}};
     char began[40], text[1200];
     enum status status = count ? import_rows_begin(&rows) : STATUS_OK;
     text_format_double(import->began, began, sizeof began);

@@ -67,6 +67,7 @@ enum status import_rows_begin(struct import_rows *rows)
     char names[700] = "", marks[200] = "", sql[1400];
     enum status status = import_stage(rows->import, rows->table);
     bool nan = table_column(rows->table, "nan") != NULL;
+    while (rows->count < COLUMNS_MAX && rows->columns[rows->count]) rows->count++;
     for (int i = 0; i < rows->count; i++) text_add(names, sizeof names, ", ", "%s", rows->columns[i]->name);
     if (nan) text_add(names, sizeof names, ", ", "nan");
     for (int i = 0; i < rows->count + nan; i++) text_add(marks, sizeof marks, ", ", "?%d", i + 1);

@@ -66,15 +66,15 @@ enum status import_stage(struct import *import, enum store_table which);
 struct import_rows {
     struct import *import;
     enum store_table table;
-    const struct column_info *columns[COLUMNS_MAX]; /* in the order of the fields */
-    int count;
+    const struct column_info *columns[COLUMNS_MAX]; /* in the order of the fields, then NULL */
     const struct column_info *value; /* NULL: a second row with the same key is refused; else it replaces this
                                         value, and the wall time if the row has one */
+    int count;                       /* of columns */
     sqlite3_stmt *insert;
     int nan; /* bits of the row being read */
 };
 
-/* Prepares the insert; the caller has set all members but the last two. */
+/* Prepares the insert; the caller has set all members but the last three. */
 enum status import_rows_begin(struct import_rows *rows);
 /* Checks and binds field `i` of a row; `text` NULL: absent. */
 enum status import_rows_field(struct import_rows *rows, int i, const char *text);

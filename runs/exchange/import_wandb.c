@@ -283,8 +283,7 @@ static enum status store_run_row(struct wandb *w)
     struct import_rows rows = {.import = w->import,
                                .table = TABLE_RUNS,
                                .columns = {&store_columns[COLUMN_RUNS_name], &store_columns[COLUMN_RUNS_note],
-                                           &store_columns[COLUMN_RUNS_created_at]},
-                               .count = 3};
+                                           &store_columns[COLUMN_RUNS_created_at]}};
     if (!*name) return STATUS_OK;
     enum status status = import_rows_begin(&rows);
     if (status) return status;
@@ -317,7 +316,6 @@ static enum status begin(struct wandb *w, struct import *import)
     w->tags = (struct import_rows){.import = import,
                                    .table = TABLE_TAGS,
                                    .columns = {&store_columns[COLUMN_TAGS_tag]},
-                                   .count = 1,
                                    .value = &store_columns[COLUMN_TAGS_tag]};
     if (!(w->config = json_object())) return no_memory(w);
     return import_rows_begin(&w->tags);

@@ -201,7 +201,6 @@ enum status wandb_config_stage(struct import *import, json_t *config)
         .rows = {.import = import,
                  .table = TABLE_PARAMS,
                  .columns = {&store_columns[COLUMN_PARAMS_name], &store_columns[COLUMN_PARAMS_value]},
-                 .count = 2,
                  .value = &store_columns[COLUMN_PARAMS_value]},
         .keys = json_object()};
     const char *name;
