@@ -168,8 +168,11 @@ struct prompt_file {
     struct file_map map;
     struct conversation conversation; /* with --chat */
     struct batch_text *texts;
-    const char **lines; /* (count) with their lengths, borrowed from the map */
-    size_t *lengths, count, capacity, printed, ended;
+    struct prompt_line {
+        const char *text; /* borrowed from the map */
+        size_t length;
+    } * lines; /* (count) */
+    size_t count, text_capacity, line_capacity, printed, ended;
     int longest; /* tokens of the longest prompt */
     int error;   /* errno of standard output */
     struct progress_bar bar;
@@ -183,7 +186,6 @@ static void close_prompts(struct prompt_file *f)
     }
     free(f->texts);
     free(f->lines);
-    free(f->lengths);
     conversation_close(&f->conversation);
     file_map_close(&f->map);
 }
@@ -192,15 +194,11 @@ static enum status add_prompt(struct prompt_file *f, const struct voice *v, cons
                               size_t number, struct err *err)
 {
     int V = v->loaded.model.config.vocab_size, most = v->loaded.model.config.max_seq_len;
-    size_t texts = f->capacity, lines = f->capacity, lengths = f->capacity;
-    if (!list_reserve(&f->texts, f->count, 1, &texts, sizeof *f->texts) ||
-        !list_reserve(&f->lines, f->count, 1, &lines, sizeof *f->lines) ||
-        !list_reserve(&f->lengths, f->count, 1, &lengths, sizeof *f->lengths))
+    if (!list_reserve(&f->texts, f->count, 1, &f->text_capacity, sizeof *f->texts) ||
+        !list_reserve(&f->lines, f->count, 1, &f->line_capacity, sizeof *f->lines))
         return err_no_memory(err, "%zu prompts", f->count);
-    f->capacity = lengths;
     struct batch_text *text = &f->texts[f->count];
-    f->lines[f->count] = line;
-    f->lengths[f->count++] = n;
+    f->lines[f->count++] = (struct prompt_line){line, n};
     *text = (struct batch_text){0};
     enum status status = encode(v, f->options->chat ? &f->conversation : NULL, line, n, &text->prompt, err);
     for (size_t i = 0; !status && i < text->prompt.count; i++)
@@ -239,7 +237,7 @@ static void print_object(struct prompt_file *f, size_t i)
     struct json_out out;
     json_out_begin(&out, stdout);
     json_out_open(&out, NULL, '{', JSON_OUT_FLAT);
-    json_out_bytes(&out, "prompt", f->lines[i], f->lengths[i]);
+    json_out_bytes(&out, "prompt", f->lines[i].text, f->lines[i].length);
     json_out_bytes(&out, "text", t->text.n ? t->text.bytes : "", t->text.n);
     json_out_text(&out, "end", end_reason_words[t->text.end]);
     json_out_int(&out, "prompt_tokens", (int64_t)t->prompt.count);
