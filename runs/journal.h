@@ -1,5 +1,5 @@
 /* Private to runs/: puts records into the tables of one segment of one run, and keeps the run's row and
- * rollups up to date with them. The writer's thread uses it; so may an importer.
+ * rollups up to date with them. The writer's thread uses it, and recovery.c.
  *
  * Call every journal_* function except begin and end between store_begin and store_commit. If that
  * transaction fails, restore the copy of struct journal made before it (it is plain data) and repeat the

@@ -9,7 +9,7 @@
  *   wandb's offline runs (run-ID.wandb): the history as TensorBoard's scalars, the configuration as keys
  *                           wandb.…, numbers of the summary that the history lacks as measures at the end
  *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP eval:ACC`
- *                           (kept as an event); a step that goes back begins a new segment: a resume
+ *                           (a measure); a step that goes back begins a new segment: a resume
  *
  * Always: the run has the status `finished` and its rollups when it is whole. A long history is stored in
  * many transactions, in which its status is `created`; a killed import leaves it marked in `message`, and the
