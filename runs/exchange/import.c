@@ -9,23 +9,12 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/exchange/import_paths.h"
 #include "runs/exchange/import_scalars.h"
 #include "runs/exchange/import_stage.h"
 #include "runs/journal.h"
 #include "runs/table.h"
-
-/* Names a run after the file's folder if no file names it: "logs/main.log" gives "logs", as does "logs/train"
- * beside other parts of the run. */
-static void name_after(const char *path, bool part, char *buf, size_t size)
-{
-    char whole[PATH_MAX];
-    if (!realpath(path, whole)) snprintf(whole, sizeof whole, "%s", path);
-    char *folder = file_is_folder(whole) ? whole : dirname(whole);
-    snprintf(buf, size, "%s", basename(part ? dirname(folder) : folder));
-}
 
 /* ---- from the rows to a run: the values that a trainer would have stored are computed from them ---- */
 
@@ -354,7 +343,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     struct import import = {.store = store, .err = err ? err : &own};
     char names[sizeof out->names] = "";
     import.turns = (struct import_turns){store, import.err, 0};
-    char message[200], fallback[RUN_NAME_MAX];
+    char message[200], fallback[RUN_NAME_MAX], folder[PATH_MAX], word[PATH_MAX];
     int lock;
     enum status status = import_lock(store, &lock, import.err);
     if (!status) status = begin(&import);
@@ -363,7 +352,10 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     if (!status) status = import_scalars_end(&import, names, sizeof names);
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
-        name_after(paths[0], import.several && !import.strangers, fallback, sizeof fallback);
+        /* "logs/main.log" gives "logs", as does "logs/train" beside other parts of the run */
+        import_folder_of(paths[0], folder, word);
+        bool part = import.several && !import.strangers;
+        snprintf(fallback, sizeof fallback, "%s", part ? basename(dirname(folder)) : word);
         snprintf(message, sizeof message, RUN_FROM_FILES "%.120s", paths[0]);
         if (count > 1)
             text_add(message, sizeof message, " and ", "%zu more file%s", count - 1,

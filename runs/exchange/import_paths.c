@@ -246,8 +246,7 @@ static enum status read_folder(struct import *import, const char *path, const ch
 
 /* ---- all of them ---- */
 
-/* The folder that a path is, or is in, and in *name its last word. */
-static void folder_of(const char *path, char folder[PATH_MAX], char name[PATH_MAX])
+void import_folder_of(const char *path, char folder[PATH_MAX], char name[PATH_MAX])
 {
     char whole[PATH_MAX];
     if (!realpath(path, whole)) snprintf(whole, sizeof whole, "%s", path);
@@ -262,14 +261,14 @@ enum status import_read_paths(struct import *import, const char *const *paths, s
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < i; k++) {
-            folder_of(paths[i], folder, name);
-            folder_of(paths[k], other, other_name);
+            import_folder_of(paths[i], folder, name);
+            import_folder_of(paths[k], other, other_name);
             if (strcmp(folder, other) == 0) continue;
             import->several = true;
             import->strangers |= !is_part(name) || !is_part(other_name) || strcmp(name, other_name) == 0;
         }
     for (size_t i = 0; !status && i < count; i++) {
-        folder_of(paths[i], folder, name);
+        import_folder_of(paths[i], folder, name);
         if (file_is_folder(paths[i])) {
             status = read_folder(import, paths[i], import->several ? name : "");
         } else {

@@ -10,4 +10,7 @@
  * folders than one. */
 enum status import_read_paths(struct import *import, const char *const *paths, size_t count);
 
+/* The folder that a path is, or is in, and in *name its last word. */
+void import_folder_of(const char *path, char folder[PATH_MAX], char name[PATH_MAX]);
+
 #endif
