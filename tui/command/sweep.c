@@ -149,21 +149,20 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
         status = err_no_memory(err, "the configurations");
     if (!status) status = check_different(p, index, err);
     if (!status) status = sweep_probe(&config, o->device, p->sweep.ranks, notes, &p->found[index], err);
-    if (status && status != STATUS_INTERRUPTED)
+    if (status == STATUS_INTERRUPTED) return status;
+    if (status)
         return err_prefix(err, "run %d (%s)", index + 1,
                           sweep_run_words(&p->sweep, index, words_of, sizeof words_of));
-    struct sweep_run *run = &p->sweep.runs[index];
-    int64_t every = !status && p->found[index].evaluated ? config.eval.every : 0;
-    int count = status ? 0
-                       : sweep_choose_rungs(p->sweep.run_count, p->sweep.factor, every,
-                                            p->found[index].total_steps, run->rungs);
-    if (!status && index && count != p->sweep.rung_count)
+    int64_t every = p->found[index].evaluated ? config.eval.every : 0;
+    int count = sweep_choose_rungs(p->sweep.run_count, p->sweep.factor, every, p->found[index].total_steps,
+                                   p->sweep.runs[index].rungs);
+    if (index && count != p->sweep.rung_count)
         return err_set(err, STATUS_USAGE,
                        "run %d would have %d rungs, run 1 has %d (give them the same total_steps and "
                        "eval.every, or --factor 1)",
                        index + 1, count, p->sweep.rung_count);
     p->sweep.rung_count = count;
-    return status ? status : check_comparable(p, &config, index, count, err);
+    return check_comparable(p, &config, index, count, err);
 }
 
 /* How many runs there is room for: in the device's memory, and on the processors, which a GPU needs, too. */
