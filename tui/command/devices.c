@@ -203,22 +203,20 @@ static enum status run(const void *options, const struct words *words, struct er
     struct err why;
     (void)options, (void)words;
     enum status status = show_cpu(err);
-    if (!status) {
-        enum status gpus = cuda_plugin_open(&plugin, &why);
-        if (!gpus) gpus = plugin->inspect(&driver, &why);
-        if (gpus)
-            printf("cuda     cannot be used: %s\n", why.text);
-        else {
-            show_gpus(plugin, &driver);
-            show_cupti(plugin);
-            show_library("cuDNN", plugin->find_cudnn,
-                         "kernels.attention = auto takes its attention where it is faster");
-            if (driver.devices > 1)
-                show_library("NCCL", plugin->find_nccl,
-                             "several ranks (--ranks N) can train on these GPUs together");
-        }
+    if (status) return status;
+    status = cuda_plugin_open(&plugin, &why);
+    if (!status) status = plugin->inspect(&driver, &why);
+    if (status) {
+        printf("cuda     cannot be used: %s\n", why.text);
+        return STATUS_OK;
     }
-    return status;
+    show_gpus(plugin, &driver);
+    show_cupti(plugin);
+    show_library("cuDNN", plugin->find_cudnn,
+                 "kernels.attention = auto takes its attention where it is faster");
+    if (driver.devices > 1)
+        show_library("NCCL", plugin->find_nccl, "several ranks (--ranks N) can train on these GPUs together");
+    return STATUS_OK;
 }
 
 const struct command command_devices = {
