@@ -168,7 +168,7 @@ static size_t find_before(const struct field_past *past, const struct run_info *
 
 static bool has_ended(const struct run_info *run)
 {
-    return run->status != RUN_CREATED && run->status != RUN_RUNNING && run->status != RUN_PAUSED;
+    return run->status != RUN_CREATED && !status_is_live(run->status);
 }
 
 /* Whether something may have been added to this folder or removed from it since then, or the folder is gone.

@@ -25,6 +25,12 @@ enum run_status {
 };
 extern const char *const status_words[]; /* "running", … as in the CSV, NULL */
 
+/* Whether a trainer lives and accepts orders. */
+static inline bool status_is_live(enum run_status status)
+{
+    return status == RUN_RUNNING || status == RUN_PAUSED;
+}
+
 enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96, RUN_NOTE_MAX = 256, RUN_TAGS_MAX = 256 };
 enum { RUN_NAME_CLEAN_MAX = RUN_NAME_MAX - 8 /* bytes of a name and its NUL */ };
 

@@ -57,11 +57,10 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
     out->step_tokens = store_column_double(row, STEP_TOKENS_COLUMN);
     if (accumulation_check(out->accumulation_plan, NULL)) *out->accumulation_plan = '\0';
     /* a trainer takes the lock within milliseconds of adding the row: a run without a lock has crashed */
-    bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
+    bool began = status_is_live(out->status) ||
                  (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
     if (began && !run_is_alive(store, out->id)) out->status = RUN_CRASHED;
-    if (out->status == RUN_RUNNING || out->status == RUN_PAUSED)
-        out->suspended = run_is_suspended(store, out->id);
+    if (status_is_live(out->status)) out->suspended = run_is_suspended(store, out->id);
 }
 
 enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err)

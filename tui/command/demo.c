@@ -39,7 +39,7 @@ static const struct {
 /* The way that loses nothing. Without a terminal nobody watches, and a failed run would fail again. */
 static enum way default_way(enum run_status status, bool terminal)
 {
-    bool live = status == RUN_RUNNING || status == RUN_PAUSED;
+    bool live = status_is_live(status);
     bool done = status == RUN_FINISHED || status == RUN_EARLY_STOPPED;
     if (terminal) return live || done ? WAY_WATCH : WAY_RESUME;
     return status == RUN_STOPPED || status == RUN_CRASHED ? WAY_RESUME : WAY_NEW;

@@ -321,7 +321,7 @@ static void show_trainer(struct output *o, const struct show *s)
 {
     const struct run_info *run = &s->run;
     bool whole = false, damaged = false;
-    if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
+    if (status_is_live(run->status))
         output_line(o, "trainer", "%slast sign of life %s ago", run->suspended ? "suspended, " : "",
                     CLOCK_DURATION(clock_wall() - run->heartbeat));
     if (run->status == RUN_EARLY_STOPPED && s->history.stopping_count)

@@ -234,7 +234,7 @@ static void resume(struct workbench *workbench, struct checkpoints_state *state,
 static void delete (struct workbench *workbench, struct checkpoints_state *state, const struct saved *at,
                     bool confirmed)
 {
-    if (label_is_live(state->run.status)) {
+    if (status_is_live(state->run.status)) {
         workbench_say(workbench, "%s is training: stop it before deleting its checkpoints", state->run.name);
     } else if (!confirmed) {
         workbench_ask(workbench, ACTION_DELETE, "Delete the checkpoint of step %" PRId64 "%s, %s?", at->step,

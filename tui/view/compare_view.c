@@ -74,7 +74,7 @@ static void count_places(struct compare_state *state)
     state->window.newest = state->model.last;
     state->window.live = false;
     for (size_t i = 0; i < c->count; i++)
-        state->window.live = state->window.live || label_is_live(c->runs[i].info->status);
+        state->window.live = state->window.live || status_is_live(c->runs[i].info->status);
 }
 
 static void show(struct workbench *workbench, struct compare_state *state)

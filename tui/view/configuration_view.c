@@ -70,7 +70,7 @@ static bool configuration_read(struct workbench *workbench, void *opaque, bool s
 {
     struct configuration_state *state = opaque;
     int segment = state->run.segment;
-    if (!store_changed && !label_is_live(state->run.status)) return false; /* it dies without a commit */
+    if (!store_changed && !status_is_live(state->run.status)) return false; /* it dies without a commit */
     if (workbench_did(workbench, run_get(workbench->store, state->run.id, &state->run, &workbench->err)) &&
         state->run.segment != segment)
         workbench_did(workbench, load(workbench, state, &workbench->err));

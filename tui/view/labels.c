@@ -26,11 +26,6 @@ struct status_label label_status(enum run_status status)
     return labels[status];
 }
 
-bool label_is_live(enum run_status status)
-{
-    return status == RUN_RUNNING || status == RUN_PAUSED;
-}
-
 double label_progress(const struct run_info *run)
 {
     if (run->total_steps <= 0) return NAN;
@@ -72,7 +67,7 @@ double label_eta(const struct run_info *run, double now)
 
 double label_elapsed(const struct run_info *run, double now)
 {
-    double since = label_is_live(run->status) ? now - run->heartbeat : 0;
+    double since = status_is_live(run->status) ? now - run->heartbeat : 0;
     return run->elapsed + (since > 0 ? since : 0);
 }
 

@@ -93,7 +93,7 @@ static void log_close(void *opaque)
 static bool log_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct log_state *state = opaque;
-    bool looks = store_changed || label_is_live(state->run.status); /* a trainer dies without a commit */
+    bool looks = store_changed || status_is_live(state->run.status); /* a trainer dies without a commit */
     bool found = looks && workbench_did(workbench, run_get(workbench->store, state->run.id, &state->run,
                                                            &workbench->err));
     return read_more(state) || found;

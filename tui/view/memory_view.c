@@ -415,7 +415,7 @@ static enum status read_holders(struct store *store, struct memory_state *state,
     struct memory_holder *holders;
     struct ledger *ledger;
     state->panel.holder_count = 0;
-    state->panel.live = label_is_live(state->run.status);
+    state->panel.live = status_is_live(state->run.status);
     if (!state->panel.live) return STATUS_OK;
     if (ledger_open_own(store_home(store), true, &ledger, err)) return err->status;
     enum status status = memory_usage_holders(store, ledger, state->run.id, &state->arena, &holders,

@@ -19,7 +19,7 @@ static bool is_diverged(const struct run_info *run)
 /* A word for the change of a run's status; NULL: there is nothing to report. */
 static const char *news_of(const struct notice_run *before, const struct run_info *now)
 {
-    if (!label_is_live(now->status)) return label_status(now->status).word;
+    if (!status_is_live(now->status)) return label_status(now->status).word;
     if (is_diverged(now) && !before->diverged) return "diverges";
     if (now->status == RUN_PAUSED && !before->paused) return "waits: it is paused";
     return NULL;
@@ -30,7 +30,7 @@ static void remember(struct notice *notice, const struct run_info *runs, size_t 
 {
     notice->count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!label_is_live(runs[i].status)) continue;
+        if (!status_is_live(runs[i].status)) continue;
         if (!list_reserve(&notice->runs, notice->count, 1, &notice->capacity, sizeof *notice->runs)) return;
         struct notice_run *run = &notice->runs[notice->count++];
         memcpy(run->id, runs[i].id, sizeof run->id);

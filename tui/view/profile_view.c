@@ -340,9 +340,9 @@ static enum status profile_open(struct workbench *workbench, void *opaque, const
 static bool profile_view_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct profile_state *state = opaque;
-    if (!store_changed && !label_is_live(state->run.status)) return false;
+    if (!store_changed && !status_is_live(state->run.status)) return false;
     workbench_did(workbench, run_get(workbench->store, state->run.id, &state->run, &workbench->err));
-    if (!label_is_live(state->run.status) || workbench->uptime - state->read_at >= READ_SECONDS)
+    if (!status_is_live(state->run.status) || workbench->uptime - state->read_at >= READ_SECONDS)
         workbench_did(workbench, read_profile(workbench, state, &workbench->err));
     return true;
 }

@@ -156,7 +156,7 @@ static void draw_best(struct pen pen, const struct run_cell *cell)
 static void draw_speed(struct pen pen, const struct run_cell *cell)
 {
     double speed = label_stands_still(cell->run, cell->now) ? NAN : cell->run->tokens_per_sec;
-    pen_print_right(&pen, label_is_live(cell->run->status) ? STYLE_SPEED : STYLE_DIM, 0,
+    pen_print_right(&pen, status_is_live(cell->run->status) ? STYLE_SPEED : STYLE_DIM, 0,
                     speed > 0 ? TEXT_COUNT(speed) : "--");
 }
 

@@ -52,7 +52,7 @@ static bool delete_runs(struct workbench *workbench, const struct run_info *cons
     struct run_lock lock;
     words_of(runs, count, words);
     for (size_t i = 0; i < count; i++) {
-        if (label_is_live(runs[i]->status)) {
+        if (status_is_live(runs[i]->status)) {
             workbench_say(workbench, "%s is training: stop it before deleting it", runs[i]->name);
             return false;
         }

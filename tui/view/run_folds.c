@@ -159,7 +159,7 @@ static void add(double *mean, int *count, double value, bool known)
 /* How urgent a state is in a row of several: what trains first, then what went wrong. */
 static int urgency(enum run_status status)
 {
-    return label_is_live(status)                           ? 3
+    return status_is_live(status)                          ? 3
            : status == RUN_FAILED || status == RUN_CRASHED ? 2
                                                            : status != RUN_FINISHED;
 }
@@ -196,7 +196,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
         if (is_better(run, best)) best = run;
         if (m) grouping_cut_stem(out.name, run->name);
         if (urgency(run->status) > urgency(out.status)) out.status = run->status;
-        moves = moves || (label_is_live(run->status) && !run->suspended);
+        moves = moves || (status_is_live(run->status) && !run->suspended);
         out.steps = add_count(out.steps, run->steps);
         out.total_steps = add_count(out.total_steps, run->total_steps);
         out.tokens = add_count(out.tokens, run->tokens);
@@ -215,7 +215,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
     out.loss_recorded = sweep ? best->loss_recorded : out.loss_recorded;
     out.best_val_loss = sweep ? best->best_val_loss : mean[BEST];
     out.best_step = sweep ? best->best_step : out.best_step;
-    out.suspended = label_is_live(out.status) && !moves;
+    out.suspended = status_is_live(out.status) && !moves;
     out.tokens_per_sec = mean[SPEED];
     out.step_tokens = mean[STEP];
     return out;

@@ -27,7 +27,7 @@ static bool evaluates_first(const char *config)
 /* Draws the numbers before the first step. */
 static void draw_beginning(struct pen *row, const struct run_model *model)
 {
-    bool live = label_is_live(model->info.status);
+    bool live = status_is_live(model->info.status);
     if (model->history.eval_count)
         pen_fact(row, "val", STYLE_VAL, "%s", AXIS_TEXT(model->history.evals[0].val_loss));
     if (!live)
@@ -117,7 +117,7 @@ int panel_draw_sample(struct grid *grid, struct rect area, const struct run_mode
     char detail[96] = "", text[TEXT_MAX] = "no text was written";
     bool any = which < model->history.sample_count;
     if (area.h < 2) return 0;
-    if (label_is_live(model->info.status)) snprintf(text, sizeof text, "no text yet: t writes one");
+    if (status_is_live(model->info.status)) snprintf(text, sizeof text, "no text yet: t writes one");
     if (any) {
         const struct sample_record *sample = &model->history.samples[which];
         const char *more = which                             ? "  (older; Down: newer)"
@@ -263,7 +263,7 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_in
     if (run->segment > 1)
         side_line(grid, area, "segment", "%d (resumed %d time%s)", run->segment, run->segment - 1,
                   text_plural(run->segment - 1));
-    if (run->pid > 0 && label_is_live(run->status))
+    if (run->pid > 0 && status_is_live(run->status))
         side_line(grid, area, "trainer", "process %" PRId64, run->pid);
 }
 

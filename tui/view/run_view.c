@@ -78,7 +78,7 @@ static void count_steps(struct run_state *state)
 {
     state->window.oldest = state->model.oldest_step;
     state->window.newest = run_model_newest_step(&state->model);
-    state->window.live = label_is_live(state->model.info.status);
+    state->window.live = status_is_live(state->model.info.status);
 }
 
 /* Reads the series again if the range on the screen, or its axis, needs another resolution. */
@@ -134,10 +134,10 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
     struct run_state *state = opaque;
     struct run_model *model = &state->model;
     struct store *store = workbench->store;
-    if (!store_changed && !label_is_live(model->info.status)) return false;
+    if (!store_changed && !status_is_live(model->info.status)) return false;
     if (!store_changed) { /* liveness and heartbeat change without a commit */
         workbench_did(workbench, run_get(store, model->info.id, &model->info, &workbench->err));
-        state->window.live = label_is_live(model->info.status);
+        state->window.live = status_is_live(model->info.status);
         return true;
     }
     const struct run_history *h = &model->history;
@@ -186,7 +186,7 @@ static struct chart make_chart(const struct run_state *state, size_t which, stru
     bool loss = quantity->metric == METRIC_LOSS;
     struct chart chart = {.log = state->log[which],
                           .focused = which == state->window.focus,
-                          .ended = !label_is_live(model->info.status),
+                          .ended = !status_is_live(model->info.status),
                           .decay = series->decay,
                           .marks = model->marks,
                           .mark_count = model->mark_count,
@@ -378,7 +378,7 @@ static bool run_key(struct workbench *workbench, void *opaque, enum action actio
         workbench_resume(workbench, &model->info, code == K_CONFIRMED);
         break;
     case ACTION_BACK:
-        if (label_is_live(model->info.status))
+        if (status_is_live(model->info.status))
             workbench_say(workbench, "%s continues training in the background", model->info.name);
         return false;
     default:

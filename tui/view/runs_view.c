@@ -157,7 +157,7 @@ static enum status read_runs(struct workbench *workbench, struct runs_state *sta
     state->stale = false;
     state->live = 0;
     for (size_t i = 0; i < state->listing.count; i++)
-        state->live += label_is_live(state->listing.runs[i].status);
+        state->live += status_is_live(state->listing.runs[i].status);
     arrange(state);
     return status;
 }

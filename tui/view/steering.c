@@ -45,7 +45,7 @@ static int64_t order(struct workbench *workbench, const struct run_info *run, en
     int64_t id = 0;
     struct change change = {.kind = CHANGE_ORDER, .verb = verb, .argument = argument};
     memcpy(change.run_id, run->id, sizeof change.run_id);
-    if (!label_is_live(run->status)) {
+    if (!status_is_live(run->status)) {
         workbench_say(workbench, "%s is not training (status: %s)", run->name, status_words[run->status]);
         return 0;
     }
@@ -69,7 +69,7 @@ int64_t workbench_order(struct workbench *workbench, const struct run_info *run,
         {ACTION_SAMPLE, ORDER_SAMPLE, "write a sample"},
         {ACTION_TRACE, ORDER_TRACE, "write a trace of its next step"},
     };
-    if (action == ACTION_STOP && label_is_live(run->status) && !confirmed) {
+    if (action == ACTION_STOP && status_is_live(run->status) && !confirmed) {
         workbench_ask(workbench, ACTION_STOP, "Stop %s? It writes a checkpoint first.", run->name);
         return 0;
     }
@@ -101,7 +101,7 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
 {
     char what[64];
     double now, factor;
-    bool live = label_is_live(run->status);
+    bool live = status_is_live(run->status);
     if (!read_lr_factor(workbench, run, &now)) return 0;
     factor = action == ACTION_LR ? now : action == ACTION_LR_HIGHER ? now * 2 : now / 2;
     if (action == ACTION_LR && code == K_ENTERED) {
@@ -196,7 +196,7 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
     if (run->status == RUN_PAUSED)
         workbench_say(workbench, "%s is paused: %s lets it continue", run->name,
                       WORKBENCH_KEY(workbench, ACTION_PAUSE));
-    else if (label_is_live(run->status))
+    else if (status_is_live(run->status))
         workbench_say(workbench, "%s is training already", run->name);
     else if (run_is_imported(run))
         workbench_say(workbench, "%s was imported: it has no checkpoint to continue from", run->name);

@@ -61,7 +61,7 @@ static void stopping_close(void *opaque)
 static bool stopping_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct stopping_state *state = opaque;
-    bool live = label_is_live(state->run.status);
+    bool live = status_is_live(state->run.status);
     if (live ? workbench->uptime - state->read_at < READ_SECONDS : !store_changed) return false;
     workbench_did(workbench, load(workbench, state, &workbench->err));
     return true;
@@ -116,7 +116,7 @@ static void draw_patience(const struct stopping_state *state, struct pen *pen)
     }
     pen_print(pen, style, ATTR_BOLD, "%lld of %lld", (long long)now->patience_used, (long long)now->patience);
     pen_print(pen, STYLE_TEXT, 0, " used up");
-    if (left > 0 && every > 0 && label_is_live(state->run.status))
+    if (left > 0 && every > 0 && status_is_live(state->run.status))
         pen_print(pen, STYLE_DIM, 0, "   stops at step %.0f if nothing improves",
                   (double)now->step + left * every);
     else if (now->verdict == VERDICT_STOP)

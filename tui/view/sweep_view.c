@@ -162,7 +162,7 @@ static enum status load(struct workbench *workbench, struct sweep_state *state, 
     if (n) qsort(all, n, sizeof *all, best_first);
     if (n && *all[0].best_metric) next.measure = all[0].best_metric;
     for (size_t i = 0; i < n; i++) {
-        next.live = next.live || label_is_live(all[i].status);
+        next.live = next.live || status_is_live(all[i].status);
         if (state->runs && state->list.count && strcmp(all[i].id, state->runs[state->list.at].id) == 0)
             next.list.at = i;
     }

@@ -474,7 +474,7 @@ size_t workbench_live_runs(struct workbench *workbench)
     struct run_info *runs;
     size_t count, live = 0;
     if (run_list_begun(workbench->store, &arena, &runs, &count, NULL) == STATUS_OK)
-        for (size_t i = 0; i < count; i++) live += label_is_live(runs[i].status);
+        for (size_t i = 0; i < count; i++) live += status_is_live(runs[i].status);
     arena_release(&arena);
     return live;
 }
@@ -509,7 +509,7 @@ void workbench_hint(struct workbench *workbench, const struct run_info *run)
     static const enum action orders[] = {ACTION_PAUSE,    ACTION_STOP,      ACTION_CHECKPOINT,
                                          ACTION_EVALUATE, ACTION_SAMPLE,    ACTION_TRACE,
                                          ACTION_LR_LOWER, ACTION_LR_HIGHER, ACTION_LR};
-    bool live = label_is_live(run->status);
+    bool live = status_is_live(run->status);
     if (live || run_is_imported(run)) workbench->no_hint[ACTION_RESUME] = true;
     for (size_t i = 0; !live && i < sizeof orders / sizeof *orders; i++) workbench->no_hint[orders[i]] = true;
     if (run->status == RUN_PAUSED) workbench->no_hint[ACTION_TRACE] = true; /* it needs a next step */
@@ -531,7 +531,7 @@ void workbench_hint_list(struct workbench *workbench, const struct run_info *run
     for (size_t i = 0; i < sizeof without_rows / sizeof *without_rows; i++) keep[without_rows[i]] = true;
     for (int a = 0; !run && a < ACTION_COUNT; a++) workbench->no_hint[a] = !keep[a];
     if (run) workbench_hint(workbench, run);
-    if (run && !marked && label_is_live(run->status)) workbench->no_hint[ACTION_DELETE] = true;
+    if (run && !marked && status_is_live(run->status)) workbench->no_hint[ACTION_DELETE] = true;
     workbench->no_hint[ACTION_UNDO] = !deleted;
     workbench->no_hint[ACTION_COMPLETE] = !workbench->typing;
 }

@@ -10,7 +10,7 @@ TEST_CASE(every_status_has_a_word_and_a_symbol)
     for (int s = RUN_CREATED; s <= RUN_CRASHED; s++) {
         struct status_label label = label_status((enum run_status)s);
         assert_true(label.symbol && label.word && *label.word);
-        assert_int_equal(label_is_live((enum run_status)s), s == RUN_RUNNING || s == RUN_PAUSED);
+        assert_int_equal(status_is_live((enum run_status)s), s == RUN_RUNNING || s == RUN_PAUSED);
         for (int t = RUN_CREATED; t < s; t++)
             assert_string_not_equal(label.word, label_status((enum run_status)t).word);
     }
