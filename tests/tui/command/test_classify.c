@@ -209,6 +209,25 @@ STAGE_CASE(training_that_begins_with_a_classifier_pools_as_that_does, struct sta
     }
 }
 
+STAGE_CASE(a_classifier_that_is_trained_further_keeps_classes_that_the_data_lack, struct stage *s)
+{
+    static const char texts[] = "text,label\ncloud of it,c\napple of it,a\ncloud,c\napple,a\n";
+    char path[700];
+    write_texts(s, path, 90);
+    train(s, "whole", path, NULL);
+    stage_write(path, texts, sizeof texts - 1);
+    process_run(0, "train", s->config, "--name=further", "--model.from=whole", "--data.format=labels",
+                "--train.total_steps=1", "--train.seq_len=48", "--progress=none",
+                kept_format("--data.train=%s", path), NULL);
+    process_run(0, "model", "export", "further", "-o", stage_path(s, "further"), NULL);
+    json_t *config = stage_json(stage_read(kept_format("%s/config.json", stage_path(s, "further")))),
+           *labels = json_object_get(config, "id2label");
+    assert_int_equal(json_object_size(labels), 3);
+    assert_string_equal(stage_text(labels, "0"), "a");
+    assert_string_equal(stage_text(labels, "1"), "b");
+    assert_string_equal(stage_text(labels, "2"), "c");
+}
+
 STAGE_CASE(adapters_of_classifiers_and_of_language_models_are_told_apart, struct stage *s)
 {
     char path[700];
