@@ -81,7 +81,6 @@ static enum status warm_up(struct trainer *t, struct err *err)
         status = be->warm(stream, &work, &watch, err);
         be->stream_close(stream);
         be->device_describe(t->setup.device, &t->device); /* which libraries were chosen */
-        trainer_name_machine(t);
     }
     allocator_close(w.allocator);
     return status;
@@ -128,7 +127,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     trainer_begin_stopping(t);
 
     setup->backend->device_describe(setup->device, &t->device);
-    trainer_name_machine(t);
     enum element computed = precision_element(plan_precision(c->train.precision, t->device.best));
     enum status status = STATUS_OK;
     if (t->world->size > 1) {

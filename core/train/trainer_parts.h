@@ -217,7 +217,8 @@ void trainer_report_unsaved(struct trainer *trainer);
 
 /* ---- trainer_state.c ---- */
 
-/* Names the machine in the state, as far as the last digits of the results depend on it. */
+/* Names the machine in the state, as far as the last digits of the results depend on it, before a checkpoint
+ * is saved or the machine of an earlier one is compared. */
 void trainer_name_machine(struct trainer *trainer);
 /* Initialises the weights or loads those that the configuration names. */
 enum status trainer_load_first_weights(struct trainer *trainer, struct err *err);

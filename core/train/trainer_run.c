@@ -409,6 +409,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
 {
     enum status status = STATUS_OK;
     struct decision decision = {.action = ACTION_ASK};
+    trainer_name_machine(t);
     if (*t->computed_with && !t->setup.took_over && strcmp(t->computed_with, t->state.machine) != 0)
         trainer_event(t, "warning",
                       "continues with %s, but the checkpoint was computed with %s: the last digits of the "

@@ -253,6 +253,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
                     t->state.step);
     status = world_agree(t->world, status, err);
     if (status) return status;
+    trainer_name_machine(t);
     t->job = (struct save_job){
         .folder = t->setup.checkpoints,
         .kind = kind,

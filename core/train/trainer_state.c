@@ -25,7 +25,6 @@
 #include "core/network/exchange.h"
 #include "datasets/examples.h"
 
-/* Describes the machine, as far as the last digits of the results depend on it. */
 void trainer_name_machine(struct trainer *t)
 {
     int ranks = t->world->size;
@@ -110,7 +109,6 @@ static enum status take_position(struct trainer *t, const struct train_state *sa
     t->state = *saved;
     t->state.questions = questions;
     t->asks_others = questions && saved->questions && saved->questions != questions;
-    trainer_name_machine(t);
     optimizer_resume(&t->network, t->state.updates);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     early_stopping_adopt(&t->state.stopping, &wanted);
@@ -308,7 +306,6 @@ static enum status load_first(struct trainer *t, struct err *err)
     if (status) return status;
     t->state = first;
     t->saved_step = -1;
-    trainer_name_machine(t);
     trainer_begin_stopping(t);
     optimizer_resume(&t->network, 0);
     return STATUS_OK;

@@ -403,6 +403,30 @@ STAGE_CASE(what_the_environment_does_to_threads_is_reported_once, const struct s
                      cpu_backend_for("v3") != NULL);
 }
 
+/* How often the newest run says that it goes on with other instructions. */
+static int count_other_machines(void)
+{
+    int count = 0;
+    for (const char *at = process_output("show", "latest", NULL);
+         (at = strstr(at, "but the checkpoint was computed with SSE2")); at++)
+        count++;
+    return count;
+}
+
+STAGE_CASE(a_run_that_goes_on_with_other_instructions_says_so, const struct stage *s)
+{
+    if (!cpu_backend_for("v3")) skip();
+    setenv("ANNEAL_CPU_ISA", "baseline", 1);
+    process_run(0, "train", s->config, "--train.total_steps=2", "--progress=none", NULL);
+    setenv("ANNEAL_CPU_ISA", "v3", 1);
+    process_run(0, "resume", "latest", "--train.total_steps=3", "--progress=none", NULL);
+    assert_int_equal(count_other_machines(), 1);
+    process_run(0, "resume", "latest", "--train.total_steps=4", "--progress=none", NULL);
+    process_run(0, "resume", "latest", "--train.total_steps=5", "--progress=none", NULL);
+    unsetenv("ANNEAL_CPU_ISA");
+    assert_int_equal(count_other_machines(), 1);
+}
+
 /* Not for ever, which would take the processors from others; the user's own settings stay. */
 STAGE_CASE(the_wait_policy_is_set_unless_the_user_set_one, const struct stage *s)
 {
