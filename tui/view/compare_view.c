@@ -121,7 +121,8 @@ static enum status compare_open(struct workbench *workbench, void *opaque, const
     if (read_all(workbench, state, err)) return err->status;
     if (state->model.run_count == 0) return err_set(err, STATUS_NOT_FOUND, "no run to compare is left");
     if (list_quantities(workbench, state, err)) return err->status;
-    if (state->quantity) {
+    if (state->quantity < state->quantity_count &&
+        strcmp(state->quantities[state->quantity].name, state->request.quantity.name) != 0) {
         look_at(workbench, state, &state->quantities[state->quantity]);
         show(workbench, state);
     }

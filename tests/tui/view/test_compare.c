@@ -311,6 +311,18 @@ TEST_CASE(the_quantity_looked_at_last_is_shown_again)
     assert_string_equal(headless_row_with(workbench, 80, 24, "4✓ wide"), before);
 }
 
+TEST_CASE(runs_without_a_loss_are_compared_by_what_they_have)
+{
+    char home[1024];
+    fill_compared("measured", home, sizeof home);
+    store_fixture_sql(home, "insert into measures(run_id, segment, step, name, value)"
+                            " select run_id, segment, step, 'accuracy', 0.5 from evals;"
+                            " delete from steps; delete from rollup; delete from evals");
+    struct workbench *workbench = open_comparison(home);
+    headless_expect(workbench, 80, 24, 80, "accuracy by step ");
+    headless_expect_not(workbench, 80, 24, "loss by step");
+}
+
 TEST_CASE(losses_of_other_tokens_are_not_compared)
 {
     char home[1024];
