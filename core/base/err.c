@@ -36,10 +36,7 @@ enum status err_set(struct err *err, enum status status, const char *format, ...
 enum status err_no_memory(struct err *err, const char *format, ...)
 {
     char what[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
+    TEXT_FORMAT(what, format);
     return err_set(err, STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
@@ -47,10 +44,7 @@ enum status err_prefix(struct err *err, const char *format, ...)
 {
     if (!err) return STATUS_FAILED;
     char context[256], old[sizeof err->text];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(context, sizeof context, format, args);
-    va_end(args);
+    TEXT_FORMAT(context, format);
     memcpy(old, err->text, sizeof old);
     int system = err->system;
     enum status status = err_set(err, err->status, "%s: %s", context, old);
