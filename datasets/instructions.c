@@ -71,14 +71,6 @@ static bool is_weight(const json_t *weight)
     return !weight || json_is_null(weight) || (json_is_number(weight) && (value == 0 || value == 1));
 }
 
-static bool is_known_role(const char *role)
-{
-    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (strcmp(role, roles[i]) == 0) return true;
-    return false;
-}
-
 /* The text of "content": a text, or OpenAI's list of {"type": "text", "text": ...}, joined; none for a
  * missing one. NULL: something else, or no memory. */
 static char *content_of(const json_t *content)
@@ -106,7 +98,7 @@ static enum status settle_message(const struct instruction_reader *r, json_t *me
 {
     const char *role = json_string_value(json_object_get(message, "role"));
     if (!role) return err_set(err, STATUS_CORRUPT, "message %zu: needs \"role\", a text", index + 1);
-    if (!is_known_role(role))
+    if (text_word_index("system developer user assistant tool", role, strlen(role)) < 0)
         return err_set(
             err, STATUS_CORRUPT,
             "message %zu: unknown role \"%.60s\" (known are system, developer, user, assistant and "
