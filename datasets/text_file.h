@@ -18,13 +18,13 @@ struct text_file;
 /* Whether a name is that of a compressed file. */
 bool text_file_compressed(const char *path);
 
+/* STATUS_USAGE if it is, for a file that is not read through this header. */
+enum status text_file_refuse_compressed(const char *path, struct err *err);
+
 /* Whether a name is that of JSON Lines: it ends with ".jsonl" or ".ndjson", also before ".gz" and ".zst", or
  * with ".json" before one of these, as corpora are published; a plain ".json", as a folder of code has, is
  * one value. Case does not count. */
 bool text_file_is_json_lines(const char *path);
-
-/* STATUS_USAGE if it is, for a file that is not read through this header. */
-enum status text_file_refuse_compressed(const char *path, struct err *err);
 
 /* STATUS_USAGE for a name of another archive, or of Parquet, whose bytes are no text; with the remedy. */
 enum status text_file_refuse_archive(const char *path, struct err *err);

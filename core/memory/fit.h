@@ -1,5 +1,5 @@
-/* The largest batch and the longest sequence whose plan fits into a given memory, and the time that
- * recomputing activations costs. */
+/* The largest batch and the longest sequence whose plan fits into a given memory, the time that recomputing
+ * activations costs, and the memory that a plan leaves out. */
 #ifndef ANNEAL_CORE_MEMORY_FIT_H
 #define ANNEAL_CORE_MEMORY_FIT_H
 

@@ -1,6 +1,6 @@
 /* A command's entry in the ledger of device memory: reserved before allocation, corrected to the amount
  * allocated, released with the network. On a GPU it includes the memory of this process's context, as a run
- * has measured it (core/memory/overhead.h). If the ledger cannot be kept, a warning is printed and only the
+ * has measured it (core/memory/fit.h). If the ledger cannot be kept, a warning is printed and only the
  * memory free now counts. */
 #ifndef ANNEAL_TUI_SESSION_MEMORY_SHARE_H
 #define ANNEAL_TUI_SESSION_MEMORY_SHARE_H
