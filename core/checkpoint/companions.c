@@ -25,21 +25,6 @@ static bool same_tokenizer(const char *path, const struct tokenizer *tokenizer)
     return same;
 }
 
-static enum status read_file(const char *path, struct companion_file *out, struct err *err)
-{
-    struct file_map map;
-    if (!file_exists(path)) return STATUS_OK;
-    enum status status = file_map_open(path, &map, err);
-    if (status) return status;
-    out->size = map.size;
-    if ((out->bytes = malloc(map.size + 1)))
-        memcpy(out->bytes, map.data, map.size);
-    else
-        status = err_no_memory(err, "reading %s", path);
-    file_map_close(&map);
-    return status;
-}
-
 enum status companions_put(struct companions *companions, enum companion which, const char *bytes, size_t n,
                            struct err *err)
 {
@@ -50,6 +35,19 @@ enum status companions_put(struct companions *companions, enum companion which, 
     free(file->bytes);
     *file = (struct companion_file){copy, n};
     return STATUS_OK;
+}
+
+static enum status read_file(struct companions *companions, enum companion which, const char *folder,
+                             struct err *err)
+{
+    char path[PATH_MAX];
+    struct file_map map;
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s", folder, companion_names[which]);
+    if (status || !file_exists(path)) return status;
+    if ((status = file_map_open(path, &map, err))) return status;
+    status = companions_put(companions, which, (const char *)map.data, map.size, err);
+    file_map_close(&map);
+    return status;
 }
 
 /* "eos_token_id" of `from` with the token at its end, as a list. */
@@ -128,10 +126,8 @@ enum status companions_read(const char *folder, const struct tokenizer *tokenize
     *out = found;
     enum status status = file_format_path(path, sizeof path, err, "%s/tokenizer.json", folder);
     if (status || !same_tokenizer(path, tokenizer)) return status;
-    for (int i = 0; !status && i < (tokenizer ? COMPANION_TOKENIZER : COMPANIONS); i++) {
-        status = file_format_path(path, sizeof path, err, "%s/%s", folder, companion_names[i]);
-        if (!status) status = read_file(path, &found.files[i], err);
-    }
+    for (int i = 0; !status && i < (tokenizer ? COMPANION_TOKENIZER : COMPANIONS); i++)
+        status = read_file(&found, (enum companion)i, folder, err);
     if (!status) status = read_ids(folder, &found.ids, err);
     if (status)
         companions_release(&found);
