@@ -146,48 +146,30 @@ static bool counts(const struct document_rows *rows, uint32_t target)
     return rows->padding < 0 || target != (uint64_t)rows->padding;
 }
 
-static void fill_row(const struct document_rows *rows, uint64_t row, int32_t *inputs, int32_t *targets,
-                     int32_t *positions)
+static void fill(const void *context, uint64_t piece, int32_t *inputs, int32_t *targets)
 {
-    uint64_t chosen[PACKING_WINDOW], at = 0, from;
-    int count = packing_row(&rows->packing, row, chosen);
-    for (int i = 0; i < count; i++) {
-        const struct token_file *file = find(rows, chosen[i], &from);
-        for (uint32_t t = 0; t < rows->lengths[chosen[i]]; t++, at++) {
-            uint32_t target = token_file_id(file, from + t + 1);
-            inputs[at] = (int32_t)token_file_id(file, from + t);
-            targets[at] = counts(rows, target) ? (int32_t)target : LABEL_IGNORED;
-            positions[at] = (int32_t)t;
-        }
+    const struct document_rows *rows = context;
+    uint64_t from;
+    const struct token_file *file = find(rows, piece, &from);
+    for (uint32_t t = 0; t < rows->lengths[piece]; t++) {
+        uint32_t target = token_file_id(file, from + t + 1);
+        inputs[t] = (int32_t)token_file_id(file, from + t);
+        if (counts(rows, target)) targets[t] = (int32_t)target;
     }
-    for (int32_t t = 0; at < (uint64_t)rows->T; t++, at++)
-        inputs[at] = 0, targets[at] = LABEL_IGNORED, positions[at] = t;
 }
 
-static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
-                 int32_t *positions)
+static double labels(const void *context, uint64_t piece)
 {
     const struct document_rows *rows = context;
-    for (uint64_t b = 0, T = (uint64_t)rows->T; b < (uint64_t)B; b++)
-        fill_row(rows, cursor + b, inputs + b * T, targets + b * T, positions + b * T);
+    uint64_t from;
+    const struct token_file *file = find(rows, piece, &from);
+    uint32_t length = rows->lengths[piece], count = length;
+    for (uint32_t t = 0; rows->padding >= 0 && t < length; t++)
+        count -= !counts(rows, token_file_id(file, from + t + 1));
+    return count;
 }
 
-static double labels(const void *context, uint64_t cursor, uint64_t count)
+struct batch_source document_rows_source(struct document_rows *rows)
 {
-    const struct document_rows *rows = context;
-    uint64_t chosen[PACKING_WINDOW], from, sum = 0;
-    for (uint64_t b = 0; b < count; b++)
-        for (int i = packing_row(&rows->packing, cursor + b, chosen); i-- > 0;) {
-            const struct token_file *file = find(rows, chosen[i], &from);
-            uint32_t length = rows->lengths[chosen[i]];
-            sum += length;
-            for (uint32_t t = 0; rows->padding >= 0 && t < length; t++)
-                sum -= !counts(rows, token_file_id(file, from + t + 1));
-        }
-    return (double)sum;
-}
-
-struct batch_source document_rows_source(const struct document_rows *rows)
-{
-    return packing_source(&rows->packing, rows, fill, labels);
+    return packing_source(&rows->packing, (struct packed){rows, fill, labels});
 }

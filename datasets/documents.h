@@ -41,6 +41,6 @@ enum status document_rows_open(const struct corpus *corpus, uint32_t end, const 
                                struct err *err);
 void document_rows_close(struct document_rows *rows); /* harmless on a zeroed struct */
 
-struct batch_source document_rows_source(const struct document_rows *rows);
+struct batch_source document_rows_source(struct document_rows *rows);
 
 #endif

@@ -186,61 +186,35 @@ void example_rows_close(struct example_rows *rows)
 
 /* ---- rows ---- */
 
-/* Fills a row with these examples. */
-static void fill_with(const struct example_rows *rows, const uint64_t *chosen, int count, int32_t *inputs,
-                      int32_t *targets, int32_t *positions)
+static void fill(const void *context, uint64_t number, int32_t *inputs, int32_t *targets)
 {
+    const struct example_rows *rows = context;
     const struct token_file *tokens = &rows->corpus->files[0];
-    uint64_t at = 0, T = (uint64_t)rows->T;
-    for (uint64_t t = 0; t < T; t++) targets[t] = LABEL_IGNORED;
-    for (int i = 0; i < count; i++) {
-        const struct example *e = &rows->examples[chosen[i]];
-        uint64_t places = rows->lengths[chosen[i]];
-        struct answers a = answers_of(rows, e, places);
-        for (uint64_t t = 0; t < places; t++) {
-            inputs[at + t] = (int32_t)token_file_id(tokens, e->token + t);
-            positions[at + t] = (int32_t)t;
-        }
-        while (next_answer(&a))
-            for (uint64_t t = a.from; t < a.to; t++)
-                targets[at + t] = (int32_t)token_file_id(tokens, e->token + t + 1);
-        at += places;
-    }
-    for (uint64_t t = at; t < T; t++) inputs[t] = 0, positions[t] = (int32_t)(t - at);
+    const struct example *e = &rows->examples[number];
+    uint64_t places = rows->lengths[number];
+    struct answers a = answers_of(rows, e, places);
+    for (uint64_t t = 0; t < places; t++) inputs[t] = (int32_t)token_file_id(tokens, e->token + t);
+    while (next_answer(&a))
+        for (uint64_t t = a.from; t < a.to; t++)
+            targets[t] = (int32_t)token_file_id(tokens, e->token + t + 1);
 }
 
 void example_rows_single(const struct example_rows *rows, uint64_t number, int32_t *inputs, int32_t *targets,
                          int32_t *positions)
 {
-    fill_with(rows, &number, 1, inputs, targets, positions);
+    int32_t places = (int32_t)rows->lengths[number];
+    for (int32_t t = 0; t < rows->T; t++)
+        inputs[t] = 0, targets[t] = LABEL_IGNORED, positions[t] = t < places ? t : t - places;
+    fill(rows, number, inputs, targets);
 }
 
-void example_rows_fill(const struct example_rows *rows, uint64_t cursor, int B, int32_t *inputs,
-                       int32_t *targets, int32_t *positions)
-{
-    for (uint64_t b = 0, T = (uint64_t)rows->T, chosen[PACKING_WINDOW]; b < (uint64_t)B; b++) {
-        int count = packing_row(&rows->packing, cursor + b, chosen);
-        fill_with(rows, chosen, count, inputs + b * T, targets + b * T, positions + b * T);
-    }
-}
-
-static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
-                 int32_t *positions)
-{
-    example_rows_fill(context, cursor, B, inputs, targets, positions);
-}
-
-static double labels(const void *context, uint64_t cursor, uint64_t count)
+static double labels(const void *context, uint64_t number)
 {
     const struct example_rows *rows = context;
-    uint64_t chosen[PACKING_WINDOW], sum = 0;
-    for (uint64_t b = 0; b < count; b++)
-        for (int i = packing_row(&rows->packing, cursor + b, chosen); i-- > 0;)
-            sum += labels_of(rows, &rows->examples[chosen[i]], rows->lengths[chosen[i]]);
-    return (double)sum;
+    return (double)labels_of(rows, &rows->examples[number], rows->lengths[number]);
 }
 
-struct batch_source example_rows_source(const struct example_rows *rows)
+struct batch_source example_rows_source(struct example_rows *rows)
 {
-    return packing_source(&rows->packing, rows, fill, labels);
+    return packing_source(&rows->packing, (struct packed){rows, fill, labels});
 }

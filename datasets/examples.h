@@ -49,11 +49,7 @@ enum status example_rows_open(const struct corpus *corpus, const struct split_ru
                               struct example_rows *train, struct example_rows *validation, struct err *err);
 void example_rows_close(struct example_rows *rows); /* harmless on a zeroed struct */
 
-/* Fills (B,T) with rows cursor, cursor + 1, … counted through all epochs. Any thread may call it. */
-void example_rows_fill(const struct example_rows *rows, uint64_t cursor, int B, int32_t *inputs,
-                       int32_t *targets, int32_t *positions);
-
-struct batch_source example_rows_source(const struct example_rows *rows);
+struct batch_source example_rows_source(struct example_rows *rows);
 
 /* Fills a row (T) with example `number`, below count, alone. */
 void example_rows_single(const struct example_rows *rows, uint64_t number, int32_t *inputs, int32_t *targets,

@@ -100,18 +100,44 @@ int packing_row(const struct packing *p, uint64_t number, uint64_t *examples)
     return count;
 }
 
+static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
+                 int32_t *positions)
+{
+    const struct packing *p = context;
+    uint64_t chosen[PACKING_WINDOW];
+    for (int b = 0; b < B; b++, inputs += p->T, targets += p->T, positions += p->T) {
+        int count = packing_row(p, cursor + (uint64_t)b, chosen), at = 0;
+        for (int t = 0; t < p->T; t++) inputs[t] = 0, targets[t] = LABEL_IGNORED;
+        for (int i = 0; i < count; i++) {
+            p->packed.fill(p->packed.context, chosen[i], inputs + at, targets + at);
+            for (int t = 0; t < (int)p->lengths[chosen[i]]; t++) positions[at++] = t;
+        }
+        for (int t = 0; at < p->T; t++) positions[at++] = t;
+    }
+}
+
+static double labels(const void *context, uint64_t cursor, uint64_t rows)
+{
+    const struct packing *p = context;
+    uint64_t chosen[PACKING_WINDOW];
+    double sum = 0;
+    for (uint64_t b = 0; b < rows; b++) {
+        int count = packing_row(p, cursor + b, chosen);
+        for (int i = 0; i < count; i++) sum += p->packed.labels(p->packed.context, chosen[i]);
+    }
+    return sum;
+}
+
 /* Rows are scattered over the data, in pieces too small to be worth a hint. */
 static void announce(const void *context, uint64_t cursor, int B)
 {
     (void)context, (void)cursor, (void)B;
 }
 
-struct batch_source packing_source(const struct packing *p, const void *context,
-                                   void (*fill)(const void *context, uint64_t cursor, int B, int32_t *inputs,
-                                                int32_t *targets, int32_t *positions),
-                                   double (*labels)(const void *context, uint64_t cursor, uint64_t rows))
+struct batch_source packing_source(struct packing *p, struct packed packed)
 {
-    return (struct batch_source){.context = context,
+    p->packed = packed;
+    return (struct batch_source){.context = p,
                                  .T = p->T,
                                  .packed = true,
                                  .rows = p->rows,

@@ -15,6 +15,15 @@
 
 enum { PACKING_WINDOW = 256 }; /* examples, and the most of one row */
 
+/* What is packed. */
+struct packed {
+    const void *context; /* borrowed */
+    /* fills the places of an example; its targets are LABEL_IGNORED before */
+    void (*fill)(const void *context, uint64_t example, int32_t *inputs, int32_t *targets);
+    /* how many targets of it count, or the sum of their weights */
+    double (*labels)(const void *context, uint64_t example);
+};
+
 struct packing {
     const uint32_t *lengths; /* (count), borrowed: places that an example takes, from 1 to T */
     uint64_t count;
@@ -24,6 +33,7 @@ struct packing {
     uint64_t *first; /* (windows + 1), owned: the first row of each window */
     struct split drawing; /* the order of the examples */
     struct split order;   /* the order of the rows in an epoch */
+    struct packed packed; /* of packing_source */
 };
 
 /* At least one example. */
@@ -35,10 +45,8 @@ void packing_close(struct packing *packing); /* harmless on a zeroed struct */
  * their numbers, up to PACKING_WINDOW, to `examples`. Returns how many. Any thread may call it. */
 int packing_row(const struct packing *packing, uint64_t number, uint64_t *examples);
 
-/* A source of rows that are packed so, from two of its functions. */
-struct batch_source packing_source(const struct packing *packing, const void *context,
-                                   void (*fill)(const void *context, uint64_t cursor, int B, int32_t *inputs,
-                                                int32_t *targets, int32_t *positions),
-                                   double (*labels)(const void *context, uint64_t cursor, uint64_t rows));
+/* The source of its rows, which borrows the packing. Places behind the last example of a row are a sequence
+ * of the token 0 and have no target. */
+struct batch_source packing_source(struct packing *packing, struct packed packed);
 
 #endif

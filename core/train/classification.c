@@ -229,40 +229,21 @@ static enum status settle_weights(struct classification *m, struct err *err)
 
 /* ---- rows ---- */
 
-/* The sum of their labels' weights. */
-static double weigh_rows(const void *context, uint64_t cursor, uint64_t count)
+static double weigh(const void *context, uint64_t text)
 {
     const struct rows *rows = context;
-    const struct classification *m = rows->of;
-    double sum = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t texts[PACKING_WINDOW];
-        int n = packing_row(&rows->packing, cursor + i, texts);
-        for (int k = 0; k < n; k++) sum += m->weights[m->number[rows->texts[texts[k]].label]];
-    }
-    return sum;
+    return rows->of->weights[rows->of->number[rows->texts[text].label]];
 }
 
-/* Fills each row with its texts one after the other, then tokens that nothing depends on. */
-static void fill_rows(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *labels,
-                      int32_t *positions)
+static void fill(const void *context, uint64_t text, int32_t *inputs, int32_t *labels)
 {
     const struct rows *rows = context;
     const struct classification *m = rows->of;
-    uint64_t texts[PACKING_WINDOW];
-    int T = rows->packing.T;
-    for (int b = 0; b < B; b++, inputs += T, labels += T, positions += T) {
-        int at = 0, count = packing_row(&rows->packing, cursor + (uint64_t)b, texts);
-        for (int t = 0; t < T; t++) labels[t] = LABEL_IGNORED;
-        for (int k = 0; k < count; k++) {
-            const struct labelled_example *e = &rows->texts[texts[k]];
-            const uint32_t *ids = m->data.ids.ids + e->first;
-            enum pooling pooling = m->base.config->model.sizes.pooling;
-            labels[at + classifier_place(pooling, m->pad_token, ids, e->count)] = m->number[e->label];
-            for (int t = 0; t < e->count; t++, at++) inputs[at] = (int32_t)ids[t], positions[at] = t;
-        }
-        for (int t = 0; at < T; at++, t++) inputs[at] = 0, positions[at] = t;
-    }
+    const struct labelled_example *e = &rows->texts[text];
+    const uint32_t *ids = m->data.ids.ids + e->first;
+    enum pooling pooling = m->base.config->model.sizes.pooling;
+    labels[classifier_place(pooling, m->pad_token, ids, e->count)] = m->number[e->label];
+    for (int t = 0; t < e->count; t++) inputs[t] = (int32_t)ids[t];
 }
 
 static enum status open_rows(struct classification *m, enum task_part part, struct err *err)
@@ -281,7 +262,7 @@ static enum status open_rows(struct classification *m, enum task_part part, stru
     enum status status =
         packing_open(rows->lengths, count, (int)c->train.seq_len, (uint64_t)c->train.seed,
                      part == TASK_TRAINING ? c->data.shuffle : SHUFFLE_RANDOM, &rows->packing, err);
-    if (!status) m->base.sources[part] = packing_source(&rows->packing, rows, fill_rows, weigh_rows);
+    if (!status) m->base.sources[part] = packing_source(&rows->packing, (struct packed){rows, fill, weigh});
     return status;
 }
 

@@ -44,7 +44,7 @@ struct row {
     int32_t inputs[T], targets[T], positions[T];
 };
 
-static void read_row(const struct document_rows *rows, uint64_t number, struct row *row)
+static void read_row(struct document_rows *rows, uint64_t number, struct row *row)
 {
     struct batch_source source = document_rows_source(rows);
     assert_true(source.packed);

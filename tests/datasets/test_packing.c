@@ -138,18 +138,19 @@ TEST_CASE(targets_are_the_answers_and_the_rest_does_not_count)
     assert_int_equal(train.count, d.examples);
     assert_int_equal(held.count, 0);
     assert_true(train.cut > 100);
+    struct batch_source source = example_rows_source(&train);
     uint64_t counted = 0;
     for (uint64_t cursor = 0; cursor < train.packing.rows; cursor += B) {
         int b = train.packing.rows - cursor < B ? (int)(train.packing.rows - cursor) : B;
         uint64_t here = 0;
-        example_rows_fill(&train, cursor, b, inputs, targets, positions);
+        source.fill(source.context, cursor, b, inputs, targets, positions);
         for (int i = 0; i < b * T; i++) {
             assert_int_equal(positions[i] == 0 || (i % T && positions[i] == positions[i - 1] + 1), 1);
             if (targets[i] == LABEL_IGNORED) continue;
             assert_int_equal(targets[i], inputs[i] + 1); /* the next token of the same example */
             here++;
         }
-        assert_int_equal(example_rows_source(&train).labels(&train, cursor, (uint64_t)b), here);
+        assert_int_equal(source.labels(source.context, cursor, (uint64_t)b), here);
         counted += here;
     }
     assert_int_equal(counted, d.labels);

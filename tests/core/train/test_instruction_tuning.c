@@ -86,14 +86,15 @@ TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
         struct rig rig;
         struct step_result result;
         int32_t inputs[T], targets[T], positions[T];
-        double labels = example_rows_source(&rows).labels(&rows, 0, 1);
+        struct batch_source source = example_rows_source(&rows);
+        double labels = source.labels(source.context, 0, 1);
         snprintf(folder, sizeof folder, "tests/fixtures/kinds/%s", name);
         snprintf(path, sizeof path, "%s/config.json", folder);
         if (hugging_face_read_config(path, &config, &err)) fail_msg("%s", err.text);
         rig_open_input(&rig, NULL, &config, (struct plan_input){.B = 1, .T = T, .packed = true, .moments = 2},
                        "");
         if (checkpoint_load_weights(folder, &rig.network, &err)) fail_msg("%s", err.text);
-        example_rows_fill(&rows, 0, 1, inputs, targets, positions);
+        source.fill(source.context, 0, 1, inputs, targets, positions);
         struct batch_view batch = {inputs, targets, positions, 1, T};
         network_clear(&rig.network);
         network_train(&rig.network, batch, 0, (struct step_control){.loss_scale = (float)(1 / labels)});
