@@ -239,17 +239,6 @@ static void loss(const struct pass *p, const int32_t *targets)
     CALL(sum, THE(LOSS_SUM), THE(LOSSES), (size_t)p->N, false, THE(SCRATCH));
 }
 
-/* The logits that follow `count` rows from `first` on, at most loss_chunk of them, to BUFFER_LOGITS. */
-static void logits(const struct pass *p, int first, int count)
-{
-    size_t row_bytes = (size_t)p->C * precision_bytes(p->net->plan->input.precision);
-    network_enter(p->net, PHASE_FORWARD, -1);
-    p->net->where.infers = true;
-    linear_forward(p->net, THE(LOGITS), (const unsigned char *)THE(NORM) + (size_t)first * row_bytes, count,
-                   &p->net->model->head);
-    p->net->where.infers = false;
-}
-
 /* Recomputes the activations of layer l from its saved input, bit for bit. */
 static void recompute(const struct pass *p, int l)
 {
@@ -403,6 +392,28 @@ void network_walk(struct network *net, float dropout)
     exchange_weights(net);
 }
 
+/* Over rows of cached sequences, whose tokens, slots and positions are in device memory. */
+static void forward_rows(struct network *net, int N, int longest, bool fresh)
+{
+    struct pass pass = pass_of(net, 1, N, network_at(net, BUFFER_ROW_POSITIONS, 0), 0);
+    pass.cached = true;
+    pass.fresh = fresh;
+    pass.longest = longest;
+    forward(&pass, network_batch(net, 0));
+}
+
+/* The logits that follow `count` rows from `first` on, at most loss_chunk of them, to BUFFER_LOGITS. */
+static void logits(struct network *net, int first, int count)
+{
+    size_t row_bytes = (size_t)net->model->config.hidden_dim * precision_bytes(net->plan->input.precision);
+    const unsigned char *rows = network_at(net, BUFFER_NORM, 0);
+    network_enter(net, PHASE_FORWARD, -1);
+    net->where.infers = true;
+    linear_forward(net, network_at(net, BUFFER_LOGITS, 0), rows + (size_t)first * row_bytes, count,
+                   &net->model->head);
+    net->where.infers = false;
+}
+
 /* A prompt as long as it can be, its continuation, and a step of decoding with one sequence and with all. */
 void network_walk_rows(struct network *net)
 {
@@ -411,12 +422,9 @@ void network_walk_rows(struct network *net)
     rows[count++] = most < in->cache_length ? most : in->cache_length;
     for (int i = 0; i < 2; i++) rows[count++] = decoding[i] < most ? decoding[i] : most;
     for (int i = -1; i < count; i++) {
-        struct pass pass = pass_of(net, 1, rows[i < 0 ? 0 : i], network_at(net, BUFFER_ROW_POSITIONS, 0), 0);
-        pass.cached = true;
-        pass.fresh = i < 0;
-        pass.longest = in->cache_length;
-        forward(&pass, network_batch(net, 0));
-        logits(&pass, 0, i > 0 && pass.N <= net->plan->loss_chunk ? pass.N : 1);
+        int N = rows[i < 0 ? 0 : i];
+        forward_rows(net, N, in->cache_length, i < 0);
+        logits(net, 0, i > 0 && N <= net->plan->loss_chunk ? N : 1);
     }
 }
 
@@ -457,10 +465,9 @@ double network_loss(struct network *net, struct batch_view batch)
 {
     struct batch_view there = device_batch(net, 0, batch.B, batch.T, batch.positions != NULL);
     struct pass pass = pass_of(net, batch.B, batch.T, there.positions, 0);
-    const int32_t *labels = there.labels;
     double sum;
-    upload(net, labels, batch.labels, batch.B, batch.T);
-    loss(&pass, labels);
+    upload(net, there.labels, batch.labels, batch.B, batch.T);
+    loss(&pass, there.labels);
     net->backend->mem_download(&sum, network_at(net, BUFFER_LOSS_SUM, 0), sizeof sum, net->stream);
     return sum;
 }
@@ -490,12 +497,11 @@ static void widen_bf16(float *values, size_t n)
 
 void network_logits(struct network *net, int first, int count, float *out)
 {
-    struct pass pass = pass_of(net, 1, 1, NULL, 0);
     size_t bytes = precision_bytes(net->plan->input.precision);
     for (int rows; count > 0; first += rows, count -= rows) {
         rows = count < net->plan->loss_chunk ? count : net->plan->loss_chunk;
         size_t n = (size_t)rows * (size_t)net->model->head.rows;
-        logits(&pass, first, rows);
+        logits(net, first, rows);
         net->backend->mem_download(out, network_at(net, BUFFER_LOGITS, 0), n * bytes, net->stream);
         if (bytes == 2) widen_bf16(out, n);
         out += n;
@@ -542,16 +548,6 @@ static int upload_rows(struct network *net, const int32_t *slots, int slot, int 
         upload(net, positions + from, at, 1, count);
     }
     return longest;
-}
-
-/* Over rows whose tokens, slots and positions are in device memory. */
-static void forward_rows(struct network *net, int N, int longest, bool fresh)
-{
-    struct pass pass = pass_of(net, 1, N, network_at(net, BUFFER_ROW_POSITIONS, 0), 0);
-    pass.cached = true;
-    pass.fresh = fresh;
-    pass.longest = longest;
-    forward(&pass, network_batch(net, 0));
 }
 
 /* The work of the row graph. */
