@@ -375,18 +375,18 @@ enum status model_init(struct model *model, const struct model_config *config, s
         p->mlp_norm = model_append(model, false, PLACE_FEED_FORWARD_NORM, C, 0,
                                    "model.layers.%d.post_attention_layernorm.weight", l);
         if (config->qkv_bias) {
-            p->qkv_bias =
+            p->qkv.bias =
                 model_append(model, false, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
             model_append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
             model_append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
         }
         if (config->o_bias)
-            p->o_bias = model_append(model, false, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+            p->o.bias = model_append(model, false, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
         if (config->mlp_bias) {
-            p->gate_up_bias =
+            p->gate_up.bias =
                 model_append(model, false, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.gate_proj.bias", l);
             model_append(model, true, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.up_proj.bias", l);
-            p->down_bias =
+            p->down.bias =
                 model_append(model, false, PLACE_DOWN, C, 0, "model.layers.%d.mlp.down_proj.bias", l);
         }
         if (config->qk_norm) {

@@ -159,6 +159,7 @@ struct linear {
     enum weight weight;        /* for profiles */
     const struct param *parts; /* (count) */
     int count, rows, cols;
+    const struct param *bias;      /* of as many parts; NULL: none */
     const struct adapter *adapter; /* NULL: none */
 };
 
@@ -174,16 +175,12 @@ struct adapter {
 struct layer_params {
     const struct param *attn_norm;       /* (C) */
     struct linear qkv;                   /* ((NH+2*NKV)*HS, C): q_proj, k_proj, v_proj */
-    const struct param *qkv_bias;        /* q, k, v: ((NH+2*NKV)*HS), only with qkv_bias */
     const struct param *q_norm, *k_norm; /* (HS), only with qk_norm */
     int window;                          /* keys that a query sees, itself included; 0: all before it */
     struct linear o;                     /* (C, NH*HS) */
     const struct param *mlp_norm;        /* (C) */
     struct linear gate_up;               /* (2*F, C): gate_proj, up_proj */
     struct linear down;                  /* (C, F) */
-    const struct param *o_bias;          /* (C), only with o_bias */
-    const struct param *gate_up_bias;    /* gate, up: (2*F), only with mlp_bias */
-    const struct param *down_bias;       /* (C), only with mlp_bias */
 };
 
 /* The classes of a classifier. */

@@ -197,6 +197,33 @@ static void adapter_backward(struct network *net, void *dx, struct matrix du, in
     net->table->add(dx, to, (size_t)N * (size_t)a->cols, net->calls);
 }
 
+/* ---- biases, packed like the weights ---- */
+
+static void add_bias(struct network *net, void *out, int N, const struct linear *w)
+{
+    const struct linear all = {.parts = w->bias, .count = w->bias ? w->count : 0};
+    for (int i = 0, column = 0; i < all.count;) {
+        struct linear run = run_of(&all, i, &i);
+        net->table->bias_forward(columns_from(activation(net, out, w->rows), column).at,
+                                 parameter(net, run.parts), N, run.rows, w->rows, net->calls);
+        column += run.rows;
+    }
+}
+
+void linear_backward_bias(struct network *net, const void *dout, int N, const struct linear *w)
+{
+    const struct linear all = {.parts = w->bias, .count = w->bias ? w->count : 0};
+    net->where.weight = w->weight;
+    for (int i = 0, column = 0; i < all.count;) {
+        struct linear run = run_of(&all, i, &i);
+        if (!run.parts->frozen)
+            net->table->bias_backward(gradient(net, run.parts),
+                                      columns_from(activation(net, dout, w->rows), column).at,
+                                      buffer_of(net, BUFFER_SCRATCH), N, run.rows, w->rows, net->calls);
+        column += run.rows;
+    }
+}
+
 /* ---- projections ---- */
 
 void linear_forward(struct network *net, void *out, const void *x, int N, const struct linear *w)
@@ -205,6 +232,7 @@ void linear_forward(struct network *net, void *out, const void *x, int N, const 
     forward_parts(net, out, x, N, w);
     if (w->adapter) adapter_forward(net, activation(net, out, w->rows), x, N, w->adapter);
     net->where.part = PART_BASE;
+    add_bias(net, out, N, w);
 }
 
 bool linear_is_frozen(const struct linear *w)
@@ -236,33 +264,4 @@ void linear_backward_weights(struct network *net, const void *dout, const void *
     weight_gradients(net, dy, x, N, w);
     if (w->adapter) adapter_gradients(net, dy, x, N, w->adapter);
     net->where.part = PART_BASE;
-}
-
-/* ---- biases, packed like the weights ---- */
-
-void linear_add_bias(struct network *net, void *out, int N, const struct linear *w, const struct param *bias)
-{
-    const struct linear all = {.parts = bias, .count = w->count};
-    net->where.weight = w->weight;
-    for (int i = 0, column = 0; i < all.count;) {
-        struct linear run = run_of(&all, i, &i);
-        net->table->bias_forward(columns_from(activation(net, out, w->rows), column).at,
-                                 parameter(net, run.parts), N, run.rows, w->rows, net->calls);
-        column += run.rows;
-    }
-}
-
-void linear_bias_backward(struct network *net, const void *dout, int N, const struct linear *w,
-                          const struct param *bias, void *scratch)
-{
-    const struct linear all = {.parts = bias, .count = w->count};
-    net->where.weight = w->weight;
-    for (int i = 0, column = 0; i < all.count;) {
-        struct linear run = run_of(&all, i, &i);
-        if (!run.parts->frozen)
-            net->table->bias_backward(gradient(net, run.parts),
-                                      columns_from(activation(net, dout, w->rows), column).at, scratch, N,
-                                      run.rows, w->rows, net->calls);
-        column += run.rows;
-    }
 }

@@ -12,7 +12,7 @@
 
 #include "core/network/network.h"
 
-/* out (N, rows) = x (N, cols) Wᵀ and adapters */
+/* out (N, rows) = x (N, cols) Wᵀ, adapters and bias */
 void linear_forward(struct network *network, void *out, const void *x, int N, const struct linear *w);
 
 /* dx (N, cols) = dout W and adapters; NULL if it is not needed. Always called before linear_backward_weights,
@@ -24,11 +24,8 @@ void linear_backward_input(struct network *network, void *dx, const void *dout, 
 void linear_backward_weights(struct network *network, const void *dout, const void *x, int N,
                              const struct linear *w);
 
-/* out (N, rows) += bias, of as many parts as W; and the gradient of bias += the column sums of dout. */
-void linear_add_bias(struct network *network, void *out, int N, const struct linear *w,
-                     const struct param *bias);
-void linear_bias_backward(struct network *network, const void *dout, int N, const struct linear *w,
-                          const struct param *bias, void *scratch);
+/* The gradient of the bias, if there is one, += the column sums of dout. */
+void linear_backward_bias(struct network *network, const void *dout, int N, const struct linear *w);
 
 /* A parameter for computing: a frozen one as it is stored, any other one in the plan's precision. */
 static inline const void *parameter(const struct network *net, const struct param *p)

@@ -152,7 +152,6 @@ static void forward_inner(const struct pass *p, int l)
     void *qkv = AT(QKV, l), *raw = AT(QKV_RAW, l);
     int cache_length = p->net->plan->input.cache_length;
     linear_forward(p->net, raw, THE(NORM), p->N, &w->qkv);
-    if (w->qkv_bias) linear_add_bias(p->net, raw, p->N, &w->qkv, w->qkv_bias);
     const int32_t *positions = p->positions, *slots = THE(ROW_SLOTS);
     if (p->c->qk_norm)
         CALL(qk_norm_rope_forward, qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), THE(ROPE), positions,
@@ -168,12 +167,10 @@ static void forward_inner(const struct pass *p, int l)
     else
         CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, positions, THE(SCRATCH), HEADS, w->window);
     linear_forward(p->net, THE(BRANCH), AT(ATTN, l), p->N, &w->o);
-    if (w->o_bias) linear_add_bias(p->net, THE(BRANCH), p->N, &w->o, w->o_bias);
     drop(p, THE(BRANCH), l, SITE_ATTENTION);
     CALL(rmsnorm_residual_forward, AT(X_MID, l), THE(NORM), AT(MLP_RSTD, l), AT(X, l), THE(BRANCH),
          W(w->mlp_norm), p->N, p->C, p->eps);
     linear_forward(p->net, AT(GATE_UP, l), THE(NORM), p->N, &w->gate_up);
-    if (w->gate_up_bias) linear_add_bias(p->net, AT(GATE_UP, l), p->N, &w->gate_up, w->gate_up_bias);
 }
 
 /* Over tokens (B,T) in device memory. */
@@ -197,7 +194,6 @@ static void forward(const struct pass *p, const int32_t *tokens)
         forward_inner(p, l);
         CALL(swiglu_forward, THE(ACT), AT(GATE_UP, l), p->N, p->F);
         linear_forward(p->net, THE(BRANCH), THE(ACT), p->N, &w->down);
-        if (w->down_bias) linear_add_bias(p->net, THE(BRANCH), p->N, &w->down, w->down_bias);
         drop(p, THE(BRANCH), l, SITE_FEED_FORWARD);
         CALL(rmsnorm_residual_forward, AT(X, l + 1), THE(NORM), AT(ATTN_RSTD, l + 1), AT(X_MID, l),
              THE(BRANCH), W(next_norm), p->N, p->C, p->eps);
@@ -279,7 +275,7 @@ static void backward_feed_forward(const struct pass *p, int l)
     const struct layer_params *w = &p->net->model->layers[l];
     void *dbranch = branch_gradient(p, l, SITE_FEED_FORWARD), *gate_up = AT(GATE_UP, l), *act = THE(ACT);
     bool needs_gate_up = needed(p->net, l, PLACE_GATE_UP);
-    if (w->down_bias) linear_bias_backward(p->net, dbranch, p->N, &w->down, w->down_bias, THE(SCRATCH));
+    linear_backward_bias(p->net, dbranch, p->N, &w->down);
     linear_backward_input(p->net, needs_gate_up ? act : NULL, dbranch, p->N, &w->down);
     if (needs_gate_up)
         CALL(swiglu_backward, gate_up, linear_is_frozen(&w->down) ? NULL : act, act, gate_up, p->N, p->F);
@@ -287,8 +283,7 @@ static void backward_feed_forward(const struct pass *p, int l)
         CALL(swiglu_forward, act, gate_up, p->N, p->F);
     linear_backward_weights(p->net, dbranch, act, p->N, &w->down);
     if (!needs_gate_up) return;
-    if (w->gate_up_bias)
-        linear_bias_backward(p->net, gate_up, p->N, &w->gate_up, w->gate_up_bias, THE(SCRATCH));
+    linear_backward_bias(p->net, gate_up, p->N, &w->gate_up);
     backward_normed(p, gate_up, AT(X_MID, l), &w->gate_up, w->mlp_norm, AT(MLP_RSTD, l),
                     needed(p->net, l, PLACE_FEED_FORWARD_NORM));
 }
@@ -299,7 +294,7 @@ static void backward_attention(const struct pass *p, int l)
     const struct layer_params *w = &p->net->model->layers[l];
     void *dbranch = branch_gradient(p, l, SITE_ATTENTION), *dqkv = THE(DQKV), *scratch = THE(SCRATCH);
     void *dattn = needed(p->net, l, PLACE_QK_NORM) ? THE(DATTN) : NULL;
-    if (w->o_bias) linear_bias_backward(p->net, dbranch, p->N, &w->o, w->o_bias, scratch);
+    linear_backward_bias(p->net, dbranch, p->N, &w->o);
     linear_backward_input(p->net, dattn, dbranch, p->N, &w->o);
     linear_backward_weights(p->net, dbranch, AT(ATTN, l), p->N, &w->o);
     if (!dattn) return;
@@ -308,7 +303,7 @@ static void backward_attention(const struct pass *p, int l)
     if (p->c->qk_norm)
         CALL(qk_norm_rope_backward, dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
              W(w->q_norm), W(w->k_norm), THE(ROPE), p->positions, scratch, HEADS);
-    if (w->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
+    linear_backward_bias(p->net, dqkv, p->N, &w->qkv);
     if (!needed(p->net, l, PLACE_QKV)) return;
     backward_normed(p, dqkv, AT(X, l), &w->qkv, w->attn_norm, AT(ATTN_RSTD, l),
                     needed(p->net, l, PLACE_ATTENTION_NORM));

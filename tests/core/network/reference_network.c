@@ -71,7 +71,7 @@ static void attention(struct walk *s, int l)
         double *qkv = s->qkv + (size_t)t * (size_t)Q;
         rms_norm(s->norm, s->x + (size_t)t * (size_t)C, s->w + p->attn_norm->offset, C, (float)c->norm_eps);
         multiply(qkv, s->w + p->qkv.parts->offset, s->norm, Q, C);
-        for (int i = 0; c->qkv_bias && i < Q; i++) qkv[i] += s->w[p->qkv_bias->offset + (size_t)i];
+        for (int i = 0; c->qkv_bias && i < Q; i++) qkv[i] += s->w[p->qkv.bias->offset + (size_t)i];
         for (int h = 0; h < NH + NKV; h++) {
             double *head = qkv + h * HS;
             if (c->qk_norm)
@@ -101,7 +101,7 @@ static void attention(struct walk *s, int l)
         }
     for (int t = 0; t < s->T; t++) {
         multiply(s->branch, s->w + p->o.parts->offset, s->attn + (size_t)t * (size_t)(NH * HS), C, NH * HS);
-        for (int i = 0; c->o_bias && i < C; i++) s->branch[i] += s->w[p->o_bias->offset + (size_t)i];
+        for (int i = 0; c->o_bias && i < C; i++) s->branch[i] += s->w[p->o.bias->offset + (size_t)i];
         drop(s, s->branch, t, l, 1);
         for (int i = 0; i < C; i++) s->x[(size_t)t * (size_t)C + (size_t)i] += s->branch[i];
     }
@@ -117,10 +117,10 @@ static void feed_forward(struct walk *s, int l)
         rms_norm(s->norm, x, s->w + p->mlp_norm->offset, C, (float)c->norm_eps);
         multiply(s->gate_up, s->w + p->gate_up.parts->offset, s->norm, 2 * F, C);
         for (int i = 0; c->mlp_bias && i < 2 * F; i++)
-            s->gate_up[i] += s->w[p->gate_up_bias->offset + (size_t)i];
+            s->gate_up[i] += s->w[p->gate_up.bias->offset + (size_t)i];
         for (int i = 0; i < F; i++) s->act[i] = s->gate_up[i] / (1 + exp(-s->gate_up[i])) * s->gate_up[F + i];
         multiply(s->branch, s->w + p->down.parts->offset, s->act, C, F);
-        for (int i = 0; c->mlp_bias && i < C; i++) s->branch[i] += s->w[p->down_bias->offset + (size_t)i];
+        for (int i = 0; c->mlp_bias && i < C; i++) s->branch[i] += s->w[p->down.bias->offset + (size_t)i];
         drop(s, s->branch, t, l, 2);
         for (int i = 0; i < C; i++) x[i] += s->branch[i];
     }
