@@ -413,13 +413,11 @@ static void logits(struct network *net, int first, int count)
 void network_walk_rows(struct network *net)
 {
     const struct plan_input *in = &net->plan->input;
-    int most = in->B * in->T, decoding[] = {1, in->cache_slots}, rows[4], count = 0;
-    rows[count++] = most < in->cache_length ? most : in->cache_length;
-    for (int i = 0; i < 2; i++) rows[count++] = decoding[i] < most ? decoding[i] : most;
-    for (int i = -1; i < count; i++) {
-        int N = rows[i < 0 ? 0 : i];
-        forward_rows(net, N, in->cache_length, i < 0);
-        logits(net, 0, i > 0 && N <= net->plan->loss_chunk ? N : 1);
+    int most = in->B * in->T, rows[] = {in->cache_length, in->cache_length, 1, in->cache_slots};
+    for (int i = 0; i < 4; i++) {
+        int N = rows[i] < most ? rows[i] : most;
+        forward_rows(net, N, in->cache_length, i == 0);
+        logits(net, 0, i > 1 && N <= net->plan->loss_chunk ? N : 1);
     }
 }
 
