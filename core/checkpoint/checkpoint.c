@@ -356,6 +356,14 @@ int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step, struct n
 
 /* ---- publishing ---- */
 
+enum status checkpoint_begin(const char *parent, int64_t step, char temporary[CHECKPOINT_PATH],
+                             struct err *err)
+{
+    snprintf(temporary, CHECKPOINT_PATH, "%s/.step-%" PRId64 ".tmp-%ld", parent, step, (long)getpid());
+    enum status status = file_remove_tree(temporary, err);
+    return status ? status : file_make_folders(temporary, err);
+}
+
 enum status checkpoint_publish(const char *temporary, const char *final, struct err *err)
 {
     bool replace = file_exists(final);
@@ -391,8 +399,7 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
     char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH];
     int64_t step = checkpoint_step(folder);
     join_step(final, parent, step);
-    snprintf(temporary, sizeof temporary, "%s/.step-%" PRId64 ".tmp-%ld", parent, step, (long)getpid());
-    enum status status = file_make_folders(temporary, err);
+    enum status status = checkpoint_begin(parent, step, temporary, err);
     *bytes = 0;
     for (int i = 0; !status && i < FILES; i++)
         status = hand_over(folder, files[i], temporary, files[i], true, bytes, err);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -171,14 +170,6 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
               : err_no_memory(err, "writing %s", path);
     arena_release(&arena);
     return status;
-}
-
-enum status checkpoint_begin(const char *parent, int64_t step, char temporary[CHECKPOINT_PATH],
-                             struct err *err)
-{
-    snprintf(temporary, CHECKPOINT_PATH, "%s/.step-%" PRId64 ".tmp-%ld", parent, step, (long)getpid());
-    enum status status = file_remove_tree(temporary, err);
-    return status ? status : file_make_folders(temporary, err);
 }
 
 enum status checkpoint_write_part(const char *folder, const struct checkpoint_source *source, struct err *err)
