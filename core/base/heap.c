@@ -37,10 +37,10 @@ bool heap_preload(const char *library)
     return set;
 }
 
-bool heap_watch(bool on)
+void heap_watch(bool on)
 {
-    bool (*watch)(bool) = (bool (*)(bool))dlsym(RTLD_DEFAULT, "heap_counter_watch");
-    return watch && watch(on);
+    void (*watch)(bool) = (void (*)(bool))dlsym(RTLD_DEFAULT, "heap_counter_watch");
+    if (watch) watch(on);
 }
 
 int64_t heap_allocations(void)

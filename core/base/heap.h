@@ -16,8 +16,8 @@ bool heap_counts(void);
  * start it restores the user's LD_PRELOAD, for child processes. */
 bool heap_preload(const char *library);
 
-/* Turns counting of this thread's allocations on or off. Returns the previous state. */
-bool heap_watch(bool on);
+/* Turns counting of this thread's allocations on or off. */
+void heap_watch(bool on);
 
 /* The allocations of this thread while counting was on; 0 without the counter. */
 int64_t heap_allocations(void);

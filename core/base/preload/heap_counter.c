@@ -16,14 +16,12 @@ static _Thread_local struct {
     int64_t count;
 } watch;
 
-bool heap_counter_watch(bool on);
+void heap_counter_watch(bool on);
 int64_t heap_counter_count(void);
 
-bool heap_counter_watch(bool on)
+void heap_counter_watch(bool on)
 {
-    bool before = watch.on;
     watch.on = on;
-    return before;
 }
 
 int64_t heap_counter_count(void)
