@@ -137,9 +137,7 @@ static enum status write_grown(void *context, const char *folder, const char *pa
     struct progress_meter meter = {w->progress, "adding", 0, 0, 0};
     struct growing g = {.rows = w->rows, .meter = &meter};
     struct model_config config;
-    char config_path[CHECKPOINT_PATH];
-    enum status status =
-        hugging_face_read_config(checkpoint_join(config_path, folder, "config.json"), &config, err);
+    enum status status = hugging_face_read_config(folder, &config, err);
     if (!status) status = safetensors_open_folder(folder, &g.file, err);
     if (!status) status = checkpoint_check_weights(&g.file, &config, err);
     if (!status && !(g.tensors = calloc(g.file.count, sizeof *g.tensors)))
@@ -201,7 +199,7 @@ enum status checkpoint_add_tokens(const char *folder, const struct token_additio
     struct writing writing = {.progress = progress};
     int ids = 0;
     *out = (struct tokens_added){0};
-    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &config, err);
+    enum status status = hugging_face_read_config(folder, &config, err);
     if (!status) status = extend_tokenizer(folder, addition, &tokenizer, &ids, &out->tokens, err);
     if (!status) status = open_template(addition->chat_template, &chat, err);
     writing.rows = out->rows = ids > config.vocab_size ? ids - config.vocab_size : 0;

@@ -25,8 +25,7 @@ static enum status check_model(const char *folder, const struct model_config *wa
                                bool *new_head, struct err *err)
 {
     struct model_config saved;
-    char path[CHECKPOINT_PATH];
-    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &saved, err);
+    enum status status = hugging_face_read_config(folder, &saved, err);
     if (status) return status;
     *new_head = wanted->num_labels && !saved.num_labels;
     if (*new_head) saved.num_labels = wanted->num_labels;
@@ -68,10 +67,9 @@ static enum status check_model(const char *folder, const struct model_config *wa
 /* Whether the classes of a saved classifier are those of this one, in the same order. */
 static enum status check_classes(const char *folder, const struct model *wanted, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
     struct model saved = {.config.num_labels = wanted->config.num_labels};
     if (!wanted->classes.names) return STATUS_OK;
-    enum status status = hugging_face_read_classes(checkpoint_join(path, folder, "config.json"), &saved, err);
+    enum status status = hugging_face_read_classes(folder, &saved, err);
     for (int i = 0; !status && i < wanted->config.num_labels; i++)
         if (strcmp(saved.classes.names[i], wanted->classes.names[i]) != 0)
             status = err_set(
@@ -224,7 +222,7 @@ static enum status open_checked(const char *folder, enum checkpoint_weights whic
                                 struct model_config *config, struct safetensors *weights, struct err *err)
 {
     char path[CHECKPOINT_PATH];
-    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), config, err);
+    enum status status = hugging_face_read_config(folder, config, err);
     if (!status && which == CHECKPOINT_AVERAGE) {
         status = checkpoint_find_average(folder, path, err);
         if (!status) status = safetensors_open(path, weights, err);

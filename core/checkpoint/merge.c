@@ -111,13 +111,13 @@ static enum status fetch(void *context, void *host, const struct safetensor *t, 
     return err_set(err, STATUS_INTERRUPTED, "interrupted while merging");
 }
 
-/* Sets *pad to the pad token of the base, a classifier with this config.json. */
-static enum status read_pad_token(const char *path, const struct model_config *config, int *pad,
+/* Sets *pad to the pad token of the base, a classifier of these sizes. */
+static enum status read_pad_token(const char *folder, const struct model_config *config, int *pad,
                                   struct err *err)
 {
     struct model base = {0};
     enum status status = model_init(&base, config, err);
-    if (!status) status = hugging_face_read_classes(path, &base, err);
+    if (!status) status = hugging_face_read_classes(folder, &base, err);
     *pad = base.classes.pad_token;
     model_release(&base);
     return status;
@@ -129,16 +129,16 @@ static enum status read_model(struct merging *m, const char *base, const char *a
     char path[CHECKPOINT_PATH];
     struct model_config config, own = {0};
     int pad = -1;
-    enum status status = hugging_face_read_config(checkpoint_join(path, base, "config.json"), &config, err);
-    if (!status && config.num_labels) status = read_pad_token(path, &config, &pad, err);
+    enum status status = hugging_face_read_config(base, &config, err);
+    if (!status && config.num_labels) status = read_pad_token(base, &config, &pad, err);
     if (!status && file_exists(checkpoint_join(path, adapter, "config.json")))
-        status = hugging_face_read_config(path, &own, err);
+        status = hugging_face_read_config(adapter, &own, err);
     if (status) return status;
     m->new_head = own.num_labels && !config.num_labels;
     m->pools = own.num_labels && own.pooling != config.pooling;
     if (own.num_labels) config.num_labels = own.num_labels, config.pooling = own.pooling;
     status = model_init(&m->model, &config, err);
-    if (!status && own.num_labels) status = hugging_face_read_classes(path, &m->model, err);
+    if (!status && own.num_labels) status = hugging_face_read_classes(adapter, &m->model, err);
     m->pools |= own.num_labels && m->model.classes.pad_token != pad;
     return status;
 }

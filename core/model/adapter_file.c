@@ -301,15 +301,14 @@ static enum status check_tying(const char *path, const json_t *json, const struc
  * auto_mapping, such as Qwen3ForCausalLM, which peft writes for some tasks. "": unknown. */
 static void read_type(const json_t *json, char *type, size_t size)
 {
-    char folder[sizeof(struct adapter_base){0}.folder], path[PATH_SIZE];
+    char folder[sizeof(struct adapter_base){0}.folder];
     const char *name = json_string_value(json_object_get(json, "base_model_name_or_path"));
     const char *class =
         json_string_value(json_object_get(json_object_get(json, "auto_mapping"), "base_model_class"));
     *type = '\0';
     if (name && !imported_model_find(name, folder, sizeof folder))
         snprintf(folder, sizeof folder, "%s", name);
-    if (name) snprintf(path, sizeof path, "%s/config.json", folder);
-    if (name && hugging_face_read_type(path, type, size)) return;
+    if (name && hugging_face_read_type(folder, type, size)) return;
     for (int k = MODEL_AUTO + 1; class && k < MODEL_KINDS; k++) {
         const char *word = model_kind_word((enum model_kind)k);
         if (strncasecmp(class, word, strlen(word)) == 0 && strncmp(class + strlen(word), "For", 3) == 0)

@@ -438,8 +438,7 @@ static enum status read_base(struct config *config, struct err *err)
     if (!*is_set(config, "data.tokenizer") && strlen(path) < sizeof config->data.tokenizer &&
         file_exists(path))
         strcpy(config->data.tokenizer, path);
-    snprintf(path, sizeof path, "%s/config.json", config->model.from);
-    status = hugging_face_read_config(path, &config->model.sizes, err);
+    status = hugging_face_read_config(config->model.from, &config->model.sizes, err);
     return status ? err_prefix(err, "model.from") : STATUS_OK;
 }
 

@@ -418,30 +418,28 @@ static enum status read_fields(const json_t *json, const char *path, struct mode
     return STATUS_OK;
 }
 
-/* Whether the folder of this config.json has adapters of peft. */
-static bool is_of_adapters(const char *path)
+/* Reads the config.json of a folder, which is `path`. */
+static enum status open_json(const char *folder, char path[PATH_MAX], json_t **out, struct err *err)
 {
-    char beside[PATH_MAX];
-    int n = (int)strlen(path) - (int)strlen("config.json");
-    return n >= 0 && !file_format_path(beside, sizeof beside, NULL, "%.*sadapter_config.json", n, path) &&
-           file_exists(beside);
-}
-
-static enum status open_json(const char *path, json_t **out, struct err *err)
-{
-    enum status status = json_file_read(path, JSON_REJECT_DUPLICATES, out, err);
-    if (status != STATUS_NOT_FOUND || !is_of_adapters(path)) return status;
+    char adapters[PATH_MAX];
+    enum status status = file_format_path(path, PATH_MAX, err, "%s/config.json", folder);
+    if (!status) status = json_file_read(path, JSON_REJECT_DUPLICATES, out, err);
+    if (status != STATUS_NOT_FOUND ||
+        file_format_path(adapters, sizeof adapters, NULL, "%s/adapter_config.json", folder) ||
+        !file_exists(adapters))
+        return status;
     return err_set(err, STATUS_USAGE,
                    "%s: does not exist, but adapter_config.json does: the folder holds adapters, not the "
                    "model that they were trained on (name that model)",
                    path);
 }
 
-enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err)
+enum status hugging_face_read_config(const char *folder, struct model_config *out, struct err *err)
 {
+    char path[PATH_MAX];
     struct model_config config = {0};
     json_t *json;
-    enum status status = open_json(path, &json, err);
+    enum status status = open_json(folder, path, &json, err);
     if (status) return status;
     status = read_fields(json, path, &config, err);
     json_decref(json);
@@ -449,10 +447,11 @@ enum status hugging_face_read_config(const char *path, struct model_config *out,
     return status;
 }
 
-bool hugging_face_read_type(const char *path, char *type, size_t size)
+bool hugging_face_read_type(const char *folder, char *type, size_t size)
 {
+    char path[PATH_MAX];
     json_t *json;
-    if (open_json(path, &json, NULL)) return false;
+    if (open_json(folder, path, &json, NULL)) return false;
     const char *word = json_string_value(json_object_get(json, "model_type"));
     bool fits = word && strlen(word) < size;
     if (fits) snprintf(type, size, "%s", word);
@@ -460,14 +459,15 @@ bool hugging_face_read_type(const char *path, char *type, size_t size)
     return fits;
 }
 
-enum status hugging_face_read_classes(const char *path, struct model *model, struct err *err)
+enum status hugging_face_read_classes(const char *folder, struct model *model, struct err *err)
 {
+    char path[PATH_MAX];
     int count = model->config.num_labels;
     char(*unnamed)[24] = malloc((size_t)count * sizeof *unnamed);
     const char **names = malloc((size_t)count * sizeof *names);
     json_t *json = NULL, *seen = json_object(); /* the numbers of the names so far */
-    enum status status =
-        unnamed && names && seen ? open_json(path, &json, err) : err_no_memory(err, "%d labels", count);
+    enum status status = unnamed && names && seen ? open_json(folder, path, &json, err)
+                                                  : err_no_memory(err, "%d labels", count);
     const json_t *pad = find(json, "pad_token_id"), *given = find(json, "id2label");
     struct classes classes = {names, json_is_integer(pad) ? (int)json_integer_value(pad) : -1};
     for (int i = 0; !status && i < count; i++) {

@@ -189,7 +189,7 @@ static enum status follow_classifier(struct config *config, const char *folder, 
     struct model_config own = {0};
     snprintf(path, sizeof path, "%s/config.json", folder);
     if (!file_exists(path)) return STATUS_OK;
-    enum status status = hugging_face_read_config(path, &own, err);
+    enum status status = hugging_face_read_config(folder, &own, err);
     if (status || !own.num_labels) return status;
     return follow(config, "classifier.pooling", pooling_word(own.pooling), err);
 }
@@ -246,8 +246,7 @@ enum status trainable_follow_adapters(struct config *config, struct err *err)
             folder, folder);
     status = adapter_file_read(folder, &a, &named, err);
     if (!status && alone) status = find_base(config, &named, err);
-    snprintf(path, sizeof path, "%s/config.json", config->model.from);
-    if (!status) status = hugging_face_read_config(path, &sizes, err);
+    if (!status) status = hugging_face_read_config(config->model.from, &sizes, err);
     if (!status) status = list_layers(&a, sizes.num_layers, &targets, value, sizeof value, err);
     if (!status) status = follow(config, "lora.layers", value, err);
     *value = '\0';

@@ -67,11 +67,9 @@ static int find_name(const struct classification *m, const char *name)
 /* The classes of the model in `folder`, if it is a classifier: then the data may have no others. */
 static enum status adopt_classes(struct classification *m, const char *folder, struct err *err)
 {
-    char path[CONFIG_TEXT_MAX + 32];
     struct model model = {0};
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    if (hugging_face_read_config(path, &model.config, NULL) || !model.config.num_labels) return STATUS_OK;
-    enum status status = hugging_face_read_classes(path, &model, err);
+    if (hugging_face_read_config(folder, &model.config, NULL) || !model.config.num_labels) return STATUS_OK;
+    enum status status = hugging_face_read_classes(folder, &model, err);
     if (!status) status = take_names(m, model.classes.names, model.config.num_labels, err);
     if (!status) m->pad_token = model.classes.pad_token;
     for (int i = 0; !status && i < m->data.label_count; i++)

@@ -105,8 +105,8 @@ PARSER(model_config)
     struct special_tokens tokens;
     struct err err;
     char type[64];
-    hugging_face_read_type(place->path, type, sizeof type);
-    hugging_face_read_config(place->path, &config, &err);
+    hugging_face_read_type(place->folder, type, sizeof type);
+    hugging_face_read_config(place->folder, &config, &err);
     special_tokens_read(place->folder, &tokens, &err);
 }
 

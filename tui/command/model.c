@@ -62,7 +62,6 @@ static enum status open_description(struct description *m, const char *folder, s
         if (!status) status = adapter_file_read(folder, &m->adapter, &m->base, err);
     } else
         status = safetensors_open_folder(folder, &m->weights, err);
-    if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
     if (status) return status;
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct safetensor *tensor = &m->weights.tensors[i];
@@ -73,7 +72,7 @@ static enum status open_description(struct description *m, const char *folder, s
     }
     config_init(&m->config);
     struct model_config *sizes = &m->config.model.sizes;
-    if (!hugging_face_read_config(path, sizes, &m->config_problem)) sizes->kind = model_kind_of(sizes);
+    if (!hugging_face_read_config(folder, sizes, &m->config_problem)) sizes->kind = model_kind_of(sizes);
     m->trained_here = !checkpoint_load_state(folder, &m->state, NULL);
     return STATUS_OK;
 }

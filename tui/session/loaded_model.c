@@ -173,7 +173,7 @@ static enum status attach_adapters(struct loaded_model *m, struct err *err)
     return status;
 }
 
-static enum status no_classifier(const struct loaded_model *m, const char *config, struct err *err)
+static enum status no_classifier(const struct loaded_model *m, struct err *err)
 {
     for (int i = 0; i < m->adapter_count; i++)
         if (!has(m->adapters[i], "config.json"))
@@ -183,38 +183,34 @@ static enum status no_classifier(const struct loaded_model *m, const char *confi
                 "none: write one there, with \"architectures\": "
                 "[\"...ForSequenceClassification\"] and \"id2label\")",
                 m->adapters[i]);
-    return err_set(err, STATUS_USAGE,
-                   "%.300s: is a language model, not a classifier (train one from it with data.format = "
-                   "labels)",
-                   config);
+    return err_set(
+        err, STATUS_USAGE,
+        "%.300s/config.json: is a language model, not a classifier (train one from it with data.format = "
+        "labels)",
+        m->weights);
 }
 
 /* The model's sizes and, of adapters that make a classifier of a language model, the classes of those. */
 static enum status read_sizes(struct loaded_model *m, enum loaded_use use, struct err *err)
 {
-    char path[PATH_MAX + 32];
     struct model_config config, own;
     m->labels = m->weights;
-    snprintf(path, sizeof path, "%s/config.json", m->weights);
-    enum status status = hugging_face_read_config(path, &config, err);
+    enum status status = hugging_face_read_config(m->weights, &config, err);
     for (int i = 0; !status && i < m->adapter_count; i++) {
-        char beside[PATH_MAX + 32];
         if (!has(m->adapters[i], "config.json")) continue;
-        snprintf(beside, sizeof beside, "%s/config.json", m->adapters[i]);
-        status = hugging_face_read_config(beside, &own, err);
+        status = hugging_face_read_config(m->adapters[i], &own, err);
         if (status || !own.num_labels) continue;
         config.num_labels = own.num_labels;
         config.pooling = own.pooling;
-        snprintf(path, sizeof path, "%s", beside);
         m->labels = m->adapters[i];
     }
-    if (!status && use == LOADED_CLASSIFIER && !config.num_labels) status = no_classifier(m, path, err);
+    if (!status && use == LOADED_CLASSIFIER && !config.num_labels) status = no_classifier(m, err);
     if (!status && use == LOADED_WRITER && config.num_labels)
-        status =
-            err_set(err, STATUS_USAGE, "%.300s: is a classifier, which writes no text (use `%s classify`)",
-                    path, TEXT_PROGRAM);
+        status = err_set(err, STATUS_USAGE,
+                         "%.300s/config.json: is a classifier, which writes no text (use `%s classify`)",
+                         m->labels, TEXT_PROGRAM);
     if (!status) status = model_init(&m->model, &config, err);
-    return status || !config.num_labels ? status : hugging_face_read_classes(path, &m->model, err);
+    return status || !config.num_labels ? status : hugging_face_read_classes(m->labels, &m->model, err);
 }
 
 enum status loaded_model_describe(struct loaded_model *m, const char *folder, const char *adapters,

@@ -455,7 +455,6 @@ static void report_weights(struct training_session *s)
     struct adapter_config config;
     struct adapter_base base;
     struct model_config of_weights;
-    char path[PATH_MAX];
     training_session_event(s, -1, "info", "starts with the weights of %.400s%s%.400s", s->weights,
                            *adapters ? " and the adapters of " : "", adapters);
     if (*adapters && !adapter_file_read(adapters, &config, &base, NULL) && !base.hash)
@@ -464,8 +463,7 @@ static void report_weights(struct training_session *s)
             "the adapters of %.200s name \"%.100s\" as their base, but note no hash of it: "
             "names and shapes fit, whether it is the same model cannot be verified",
             adapters, base.folder);
-    if (!file_format_path(path, sizeof path, NULL, "%s/config.json", s->weights) &&
-        !hugging_face_read_config(path, &of_weights, NULL) &&
+    if (!hugging_face_read_config(s->weights, &of_weights, NULL) &&
         !model_rotates_alike(&of_weights, &s->config.model.sizes))
         training_session_event(s, -1, "info",
                                "the weights were trained with other rotary frequencies than those of this "

@@ -75,7 +75,7 @@ TEST_CASE(logits_and_loss_are_those_of_transformers)
         struct rig rig;
         struct err err = {0};
         char folder[PATH_MAX];
-        if (hugging_face_read_config(path_of(kind, "config.json"), &config, &err)) fail_msg("%s", err.text);
+        if (hugging_face_read_config(path_of(kind, ""), &config, &err)) fail_msg("%s", err.text);
         assert_int_equal(config.num_labels, LABELS);
         a.oracle = json_load_file(path_of(kind, "oracle.json"), 0, NULL);
         rig_open_input(&rig, NULL, &config, (struct plan_input){.B = B, .T = T, .packed = true}, "*");
@@ -103,12 +103,12 @@ TEST_CASE(classes_survive_our_config)
         struct model model, back;
         struct err err = {0};
         char *path = rig_path("config.json");
-        if (hugging_face_read_config(path_of(kind, "config.json"), &config, &err)) fail_msg("%s", err.text);
-        if (model_init(&model, &config, &err) ||
-            hugging_face_read_classes(path_of(kind, "config.json"), &model, &err) ||
+        if (hugging_face_read_config(path_of(kind, ""), &config, &err)) fail_msg("%s", err.text);
+        if (model_init(&model, &config, &err) || hugging_face_read_classes(path_of(kind, ""), &model, &err) ||
             hugging_face_write_config(&config, &model.classes, path, &err) ||
-            hugging_face_read_config(path, &config, &err) || model_init(&back, &config, &err) ||
-            hugging_face_read_classes(path, &back, &err))
+            hugging_face_read_config(getenv("ANNEAL_TEST_DIR"), &config, &err) ||
+            model_init(&back, &config, &err) ||
+            hugging_face_read_classes(getenv("ANNEAL_TEST_DIR"), &back, &err))
             fail_msg("%s", err.text);
         assert_int_equal(config.num_labels, LABELS);
         assert_int_equal(back.classes.pad_token, 46);
@@ -128,11 +128,11 @@ static void expect_refused(const char *key, const char *value, const char *says)
     struct err err = {0};
     json_t *json = json_load_file(path_of(0, "config.json"), 0, NULL);
     json_object_set_new(json, key, json_loads(value, JSON_DECODE_ANY, NULL));
-    char *text = json_dumps(json, 0), *path = rig_path("bad.json");
+    char *text = json_dumps(json, 0), *path = rig_path("config.json");
     rig_write(path, text, strlen(text));
-    enum status status = hugging_face_read_config(path, &config, &err);
+    enum status status = hugging_face_read_config(getenv("ANNEAL_TEST_DIR"), &config, &err);
     if (!status) status = model_init(&model, &config, &err);
-    if (!status) status = hugging_face_read_classes(path, &model, &err);
+    if (!status) status = hugging_face_read_classes(getenv("ANNEAL_TEST_DIR"), &model, &err);
     if (!status || !strstr(err.text, says)) fail_msg("%s = %s: \"%s\"", key, value, err.text);
     model_release(&model);
     json_decref(json);

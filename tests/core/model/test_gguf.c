@@ -140,8 +140,7 @@ TEST_CASE(rotary_scaling_is_written_as_llama_cpp_reads_it)
     struct model_config config;
     double step;
     open_export(&g, "tests/fixtures/kinds/llama_llama3", GGUF_F32);
-    assert_int_equal(hugging_face_read_config("tests/fixtures/kinds/llama_llama3/config.json", &config, NULL),
-                     STATUS_OK);
+    assert_int_equal(hugging_face_read_config("tests/fixtures/kinds/llama_llama3", &config, NULL), STATUS_OK);
     assert_true(reader_real(&g, "llama.rope.freq_base") == 100);
     assert_false(reader_find(&g, "llama.rope.scaling.type", 8));
     struct tensor t = reader_tensor(&g, "rope_freqs.weight");
@@ -165,8 +164,7 @@ TEST_CASE(every_size_is_in_the_header)
     struct gguf g;
     struct model_config c;
     open_export(&g, "tests/fixtures/sharded/qwen3_fp32", GGUF_F16);
-    assert_int_equal(hugging_face_read_config("tests/fixtures/sharded/qwen3_fp32/config.json", &c, NULL),
-                     STATUS_OK);
+    assert_int_equal(hugging_face_read_config("tests/fixtures/sharded/qwen3_fp32", &c, NULL), STATUS_OK);
     const struct {
         const char *key;
         int size;

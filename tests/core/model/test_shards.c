@@ -68,7 +68,7 @@ static double worst_logit(const char *fixture, const char *folder)
     const struct safetensor *tokens = safetensors_find(&oracle, "tokens"),
                             *logits = safetensors_find(&oracle, "logits");
     int B = (int)tokens->shape[0], T = (int)tokens->shape[1], V = (int)logits->shape[2];
-    if (hugging_face_read_config(path_of(folder, "config.json"), &config, &err)) fail_msg("%s", err.text);
+    if (hugging_face_read_config(folder, &config, &err)) fail_msg("%s", err.text);
     assert_int_equal(config.vocab_size, V);
     rig_open(&rig, NULL, &config, B, T, 0);
     if (checkpoint_load_weights(folder, &rig.network, &err)) fail_msg("%s", err.text);
@@ -177,7 +177,7 @@ static void expect_refused(const char *folder, enum status status, const char *p
     struct rig rig;
     struct err err = {0};
     char *to = rig_path("refused");
-    if (hugging_face_read_config(path_of(folder, "config.json"), &config, &err)) fail_msg("%s", err.text);
+    if (hugging_face_read_config(folder, &config, &err)) fail_msg("%s", err.text);
     rig_open(&rig, NULL, &config, 1, 4, 0);
     assert_int_equal(checkpoint_load_weights(folder, &rig.network, &err), status);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);

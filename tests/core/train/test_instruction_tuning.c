@@ -81,7 +81,7 @@ TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
     assert_int_equal(rows.packing.rows, 1);
     json_object_foreach(json_object_get(fixture, "checkouts"), name, wanted)
     {
-        char folder[PATH_MAX], path[PATH_MAX + 32];
+        char folder[PATH_MAX];
         struct model_config config;
         struct rig rig;
         struct step_result result;
@@ -89,8 +89,7 @@ TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
         struct batch_source source = example_rows_source(&rows);
         double labels = source.labels(source.context, 0, 1);
         snprintf(folder, sizeof folder, "tests/fixtures/kinds/%s", name);
-        snprintf(path, sizeof path, "%s/config.json", folder);
-        if (hugging_face_read_config(path, &config, &err)) fail_msg("%s", err.text);
+        if (hugging_face_read_config(folder, &config, &err)) fail_msg("%s", err.text);
         rig_open_input(&rig, NULL, &config, (struct plan_input){.B = 1, .T = T, .packed = true, .moments = 2},
                        "");
         if (checkpoint_load_weights(folder, &rig.network, &err)) fail_msg("%s", err.text);

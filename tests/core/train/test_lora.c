@@ -64,7 +64,7 @@ static void open_dropping(struct adapted *a, const struct fixture *f, const char
     struct safetensors weights;
     struct rig *rig = &a->rig;
     *a = (struct adapted){.rig.backend = cpu_backend()};
-    if (hugging_face_read_config(path_of(f, "config.json"), &config, &err) ||
+    if (hugging_face_read_config(path_of(f, ""), &config, &err) ||
         adapter_file_read(folder, &adapters, &base, &err))
         fail_msg("%s", err.text);
     adapters.train_norms = f->norms, adapters.train_head = f->head;

@@ -36,7 +36,7 @@ static void open_quantised(struct rig *rig, bool nested)
     struct storage storage = {
         .computed = ELEMENT_FP32, .mixes = true, .base = LORA_BASE_NF4, .nested = nested};
     *rig = (struct rig){.backend = cpu_backend()};
-    if (hugging_face_read_config(FOLDER "/config.json", &config, &err) ||
+    if (hugging_face_read_config(FOLDER, &config, &err) ||
         adapter_file_read(FOLDER "/adapter", &adapters, &base, &err) ||
         model_init(&rig->model, &config, &err) || adapter_attach(&rig->model, &adapters, &err))
         fail_msg("%s", err.text);
