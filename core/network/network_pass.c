@@ -44,36 +44,30 @@ const char *network_label(const struct network *net, const struct operation_call
     {                                                                                                        \
         "gemm " name, "gemm " name " dx", "gemm " name " dW"                                                 \
     }
-#define PARTS(name)                                                                                          \
+#define LABELS(name)                                                                                         \
     {                                                                                                        \
-        PRODUCTS(name), PRODUCTS(name " lora A"), PRODUCTS(name " lora B")                                   \
+        {PRODUCTS(name), PRODUCTS(name " lora A"), PRODUCTS(name " lora B")}, "bias " name,                  \
+            "dequantise " name                                                                               \
     }
-    static const char *const products[WEIGHTS][WEIGHT_PARTS][3] = {
-        [WEIGHT_HEAD] = PARTS("head"),       [WEIGHT_QKV] = PARTS("qkv"),   [WEIGHT_O] = PARTS("o"),
-        [WEIGHT_GATE_UP] = PARTS("gate_up"), [WEIGHT_DOWN] = PARTS("down"),
+    static const struct labels {
+        const char *products[WEIGHT_PARTS][3], *bias, *dequantise;
+    } all[WEIGHTS] = {
+        [WEIGHT_HEAD] = LABELS("head"),       [WEIGHT_QKV] = LABELS("qkv"),   [WEIGHT_O] = LABELS("o"),
+        [WEIGHT_GATE_UP] = LABELS("gate_up"), [WEIGHT_DOWN] = LABELS("down"),
     };
-#undef PARTS
+#undef LABELS
 #undef PRODUCTS
-    static const char *const biases[WEIGHTS] = {[WEIGHT_QKV] = "bias qkv",
-                                                [WEIGHT_O] = "bias o",
-                                                [WEIGHT_GATE_UP] = "bias gate_up",
-                                                [WEIGHT_DOWN] = "bias down"};
-    static const char *const weights[WEIGHTS] = {[WEIGHT_QKV] = "dequantise qkv",
-                                                 [WEIGHT_O] = "dequantise o",
-                                                 [WEIGHT_GATE_UP] = "dequantise gate_up",
-                                                 [WEIGHT_DOWN] = "dequantise down"};
+    const struct labels *of = &all[net->where.weight];
     bool backward = net->where.phase == PHASE_BACKWARD;
     if (call->operation == OPERATION_gemm && net->where.phase == PHASE_OPTIMIZER) return "gemm muon";
     if (call->operation == OPERATION_gemm) {
         struct gemm_shape shape = operation_product(call);
-        return products[net->where.weight][net->where.part][shape.transpose_a   ? 2
-                                                            : shape.transpose_b ? 0
-                                                                                : 1];
+        return of->products[net->where.part][shape.transpose_a ? 2 : shape.transpose_b ? 0 : 1];
     }
-    if (call->operation == OPERATION_nf4_dequantise) return weights[net->where.weight];
-    if (call->operation == OPERATION_gemm_few_rows) return products[net->where.weight][net->where.part][0];
+    if (call->operation == OPERATION_nf4_dequantise) return of->dequantise;
+    if (call->operation == OPERATION_gemm_few_rows) return of->products[net->where.part][0];
     if (call->operation == OPERATION_bias_forward || call->operation == OPERATION_bias_backward)
-        return biases[net->where.weight];
+        return of->bias;
     if (call->operation == OPERATION_mem_copy && net->where.part) return "copy lora input";
     if (call->operation == OPERATION_mem_zero) return backward ? "zero dx" : "zero gradients";
     return call->label;
