@@ -27,44 +27,47 @@ static bool is_nf4(const struct param *p)
     return p->frozen && element_is_nf4(p->element);
 }
 
-/* The same of a run, which may be one part in NF4: this is dequantised into a buffer that all products share.
- */
-static struct matrix operand(struct network *net, const struct linear *run)
+/* A matrix as an operand. One in NF4 is dequantised into a buffer that all products share. */
+static struct matrix operand(struct network *net, const struct param *p)
 {
-    const struct param *p = run->parts;
-    if (!is_nf4(p)) return linear_view(net, run);
+    if (!is_nf4(p)) return parameter_view(net, p);
     void *out = network_at(net, BUFFER_DEQUANTISED, 0);
     net->table->nf4_dequantise(out, parameter(net, p), p->count, p->element == ELEMENT_NF4_NESTED,
                                net->calls);
-    return activation(net, out, run->cols);
+    return activation(net, out, p->cols);
 }
 
-/* The parts from `from` on that follow each other as operands, as one weight; *next: the part after them. */
-static struct linear run_of(const struct linear *w, int from, int *next)
+/* Parts that follow each other as operands, from `first` on, as one weight. One in NF4 is alone. */
+struct run {
+    const struct param *first;
+    int row, rows; /* row: of the whole weight, where it begins */
+    int next;      /* the part after it */
+};
+
+/* The run after this one, {0} before the first one; false: there is none. */
+static bool next_run(const struct param *parts, int count, struct run *run)
 {
-    struct linear run = {.parts = w->parts + from, .count = 1, .rows = w->parts[from].rows, .cols = w->cols};
-    for (const struct param *p = run.parts; from + run.count < w->count; p++, run.count++) {
-        if (!param_is_followed(p)) break;
-        run.rows += p[1].rows;
-    }
-    *next = from + run.count;
-    return run;
+    const struct param *p = run->first = parts + run->next;
+    if (run->next == count) return false;
+    run->row += run->rows;
+    run->rows = p->rows;
+    for (; ++run->next < count && param_is_followed(p); p++) run->rows += p[1].rows;
+    return true;
 }
 
 /* out (N, rows) = x (N, cols) Wᵀ without adapters. */
 static void forward_parts(struct network *net, void *out, const void *x, int N, const struct linear *w)
 {
     bool few = net->where.infers && N <= FEW_ROWS_MAX;
-    for (int i = 0, row = 0; i < w->count;) {
-        struct linear run = run_of(w, i, &i);
-        bool codes = few && is_nf4(run.parts) && w->cols % NF4_BLOCK == 0; /* multiplied as they are */
-        struct matrix y = columns_from(activation(net, out, w->rows), row), a = activation(net, x, w->cols),
-                      b = codes ? linear_view(net, &run) : operand(net, &run);
+    for (struct run run = {0}; next_run(w->parts, w->count, &run);) {
+        bool codes = few && is_nf4(run.first) && w->cols % NF4_BLOCK == 0; /* multiplied as they are */
+        struct matrix y = columns_from(activation(net, out, w->rows), run.row),
+                      a = activation(net, x, w->cols),
+                      b = codes ? parameter_view(net, run.first) : operand(net, run.first);
         if (few)
-            net->table->gemm_few_rows(y, a, b, N, run.rows, run.cols, net->calls);
+            net->table->gemm_few_rows(y, a, b, N, run.rows, w->cols, net->calls);
         else
-            net->table->gemm(y, a, b, N, run.rows, run.cols, false, true, false, 1, net->calls);
-        row += run.rows;
+            net->table->gemm(y, a, b, N, run.rows, w->cols, false, true, false, 1, net->calls);
     }
 }
 
@@ -72,27 +75,20 @@ static void forward_parts(struct network *net, void *out, const void *x, int N, 
 static void weight_gradients(struct network *net, struct matrix dout, const void *x, int N,
                              const struct linear *w)
 {
-    for (int i = 0, row = 0; i < w->count;) {
-        struct linear run = run_of(w, i, &i);
-        struct matrix dy = columns_from(dout, row);
-        row += run.rows;
-        if (run.parts->frozen) continue;
-        net->table->gemm(matrix_view(gradient(net, run.parts), ELEMENT_FP32, w->cols), dy,
-                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, net->adds, 1,
-                         net->calls);
-    }
+    for (struct run run = {0}; next_run(w->parts, w->count, &run);)
+        if (!run.first->frozen)
+            net->table->gemm(matrix_view(gradient(net, run.first), ELEMENT_FP32, w->cols),
+                             columns_from(dout, run.row), activation(net, x, w->cols), run.rows, w->cols, N,
+                             true, false, net->adds, 1, net->calls);
 }
 
 /* dx (N, cols) = dout W, or += */
 static void backward_parts(struct network *net, void *dx, struct matrix dout, int N, const struct linear *w,
                            bool add)
 {
-    for (int i = 0, row = 0; i < w->count;) {
-        struct linear run = run_of(w, i, &i);
-        net->table->gemm(activation(net, dx, w->cols), columns_from(dout, row), operand(net, &run), N,
-                         w->cols, run.rows, false, false, add || row > 0, 1, net->calls);
-        row += run.rows;
-    }
+    for (struct run run = {0}; next_run(w->parts, w->count, &run);)
+        net->table->gemm(activation(net, dx, w->cols), columns_from(dout, run.row), operand(net, run.first),
+                         N, w->cols, run.rows, false, false, add || run.row > 0, 1, net->calls);
 }
 
 /* ---- adapters ---- */
@@ -199,29 +195,26 @@ static void adapter_backward(struct network *net, void *dx, struct matrix du, in
 
 /* ---- biases, packed like the weights ---- */
 
+static bool next_bias(const struct linear *w, struct run *run)
+{
+    return w->bias && next_run(w->bias, w->count, run);
+}
+
 static void add_bias(struct network *net, void *out, int N, const struct linear *w)
 {
-    const struct linear all = {.parts = w->bias, .count = w->bias ? w->count : 0};
-    for (int i = 0, column = 0; i < all.count;) {
-        struct linear run = run_of(&all, i, &i);
-        net->table->bias_forward(columns_from(activation(net, out, w->rows), column).at,
-                                 parameter(net, run.parts), N, run.rows, w->rows, net->calls);
-        column += run.rows;
-    }
+    for (struct run run = {0}; next_bias(w, &run);)
+        net->table->bias_forward(columns_from(activation(net, out, w->rows), run.row).at,
+                                 parameter(net, run.first), N, run.rows, w->rows, net->calls);
 }
 
 void linear_backward_bias(struct network *net, const void *dout, int N, const struct linear *w)
 {
-    const struct linear all = {.parts = w->bias, .count = w->bias ? w->count : 0};
     net->where.weight = w->weight;
-    for (int i = 0, column = 0; i < all.count;) {
-        struct linear run = run_of(&all, i, &i);
-        if (!run.parts->frozen)
-            net->table->bias_backward(gradient(net, run.parts),
-                                      columns_from(activation(net, dout, w->rows), column).at,
+    for (struct run run = {0}; next_bias(w, &run);)
+        if (!run.first->frozen)
+            net->table->bias_backward(gradient(net, run.first),
+                                      columns_from(activation(net, dout, w->rows), run.row).at,
                                       buffer_of(net, BUFFER_SCRATCH), N, run.rows, w->rows, net->calls);
-        column += run.rows;
-    }
 }
 
 /* ---- projections ---- */
