@@ -347,6 +347,12 @@ bool file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+bool file_exists_in(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    return !file_format_path(path, sizeof path, NULL, "%s/%s", folder, name) && file_exists(path);
+}
+
 enum status file_look(const char *path, bool *there, struct err *err)
 {
     *there = file_exists(path);

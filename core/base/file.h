@@ -91,6 +91,7 @@ bool file_lacks_inodes(const char *path);
 bool file_is_temporary(const char *name);
 
 bool file_exists(const char *path);
+bool file_exists_in(const char *folder, const char *name);
 /* The same, but STATUS_IO where that cannot be known, such as in a folder that may not be entered. */
 enum status file_look(const char *path, bool *there, struct err *err);
 bool file_is_folder(const char *path);

@@ -171,8 +171,7 @@ static enum status verify(const char *folder, bool quick, struct progress_meter 
 
 bool checkpoint_is_full(const char *folder)
 {
-    char path[CHECKPOINT_PATH];
-    return file_exists(checkpoint_join(path, folder, files[OPTIMIZER]));
+    return file_exists_in(folder, files[OPTIMIZER]);
 }
 
 enum status checkpoint_find_average(const char *folder, char path[CHECKPOINT_PATH], struct err *err)
@@ -504,7 +503,7 @@ static enum status export_with(const char *folder, const char *words, const char
         if (i >= CONFIG ? i != TRAINER : alone && (i == ADAPTER || i == ADAPTER_CONFIG))
             status = hand_over(i > TRAINER ? words : folder, i == ADAPTER ? adapter : files[i], temporary,
                                files[i], false, bytes, err);
-    if (!status && file_exists(checkpoint_join(path, temporary, "tokenizer.json")))
+    if (!status && file_exists_in(temporary, "tokenizer.json"))
         status = tokenizer_config_settle(temporary, err);
     if (!status && rename(temporary, to) != 0) status = refuse_place(to, err);
     if (status)

@@ -202,8 +202,7 @@ static enum status describe_numbers(const char *folder, const struct model *mode
     if (!status && tokenizer)
         status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
     if (!status && companions) status = companions_write(companions, folder, err);
-    if (!status && file_exists(checkpoint_join(path, folder, "tokenizer.json")))
-        status = tokenizer_config_settle(folder, err);
+    if (!status && file_exists_in(folder, "tokenizer.json")) status = tokenizer_config_settle(folder, err);
     return status;
 }
 

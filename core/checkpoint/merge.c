@@ -126,12 +126,11 @@ static enum status read_pad_token(const char *folder, const struct model_config 
 /* The base's sizes, with the classes of the adapters if these make a classifier. */
 static enum status read_model(struct merging *m, const char *base, const char *adapter, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
     struct model_config config, own = {0};
     int pad = -1;
     enum status status = hugging_face_read_config(base, &config, err);
     if (!status && config.num_labels) status = read_pad_token(base, &config, &pad, err);
-    if (!status && file_exists(checkpoint_join(path, adapter, "config.json")))
+    if (!status && file_exists_in(adapter, "config.json"))
         status = hugging_face_read_config(adapter, &own, err);
     if (status) return status;
     m->new_head = own.num_labels && !config.num_labels;
@@ -193,10 +192,8 @@ static enum status write_merged(void *context, const char *folder, const char *p
 enum status checkpoint_merge(const char *base, const char *const *adapters, int count, const char *to,
                              const struct progress *progress, int64_t *bytes, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
     struct merging m = {.meter = {progress, "merging", 0, 0, 0}};
-    const char *words =
-        file_exists(checkpoint_join(path, adapters[0], "tokenizer.json")) ? adapters[0] : base;
+    const char *words = file_exists_in(adapters[0], "tokenizer.json") ? adapters[0] : base;
     enum status status = open_merging(&m, base, adapters, count, err);
     const char *described = m.new_head || m.pools ? adapters[0] : base;
     if (!status) status = checkpoint_export_with(described, words, to, write_merged, &m, bytes, err);

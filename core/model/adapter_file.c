@@ -125,9 +125,7 @@ enum status adapter_file_write(const struct model *model, const char *path, stru
 
 bool adapter_file_exists(const char *folder)
 {
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
-    return file_exists(path);
+    return file_exists_in(folder, "adapter_config.json");
 }
 
 enum status adapter_file_require(const char *folder, struct err *err)
@@ -242,13 +240,6 @@ static enum status read_names(const struct safetensors *file, struct adapter_con
     return STATUS_OK;
 }
 
-static bool holds_pickle(const char *folder)
-{
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/adapter_model.bin", folder);
-    return file_exists(path);
-}
-
 enum status adapter_file_read(const char *folder, struct adapter_config *out, struct adapter_base *base,
                               struct err *err)
 {
@@ -258,7 +249,7 @@ enum status adapter_file_read(const char *folder, struct adapter_config *out, st
     *base = (struct adapter_base){0};
     enum status status = read_config(folder, out, base, err);
     snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
-    if (!status && !file_exists(path) && holds_pickle(folder))
+    if (!status && !file_exists(path) && file_exists_in(folder, "adapter_model.bin"))
         status =
             err_set(err, STATUS_NOT_FOUND,
                     "%s: has adapter_model.bin, which is not read (save_pretrained of peft writes it anew as "

@@ -416,9 +416,9 @@ static void apply_recipe(struct config *config)
 /* Replaces the name of an imported model by its folder. */
 static enum status find_from(struct config *config, struct err *err)
 {
-    char path[CONFIG_TEXT_MAX + 32], folder[PATH_MAX];
-    snprintf(path, sizeof path, "%s/config.json", config->model.from);
-    if (file_exists(path) || !imported_model_find(config->model.from, folder, sizeof folder))
+    char folder[PATH_MAX];
+    if (file_exists_in(config->model.from, "config.json") ||
+        !imported_model_find(config->model.from, folder, sizeof folder))
         return STATUS_OK;
     return file_format_path(config->model.from, sizeof config->model.from, err, "%s", folder);
 }

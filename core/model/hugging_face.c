@@ -421,13 +421,9 @@ static enum status read_fields(const json_t *json, const char *path, struct mode
 /* Reads the config.json of a folder, which is `path`. */
 static enum status open_json(const char *folder, char path[PATH_MAX], json_t **out, struct err *err)
 {
-    char adapters[PATH_MAX];
     enum status status = file_format_path(path, PATH_MAX, err, "%s/config.json", folder);
     if (!status) status = json_file_read(path, JSON_REJECT_DUPLICATES, out, err);
-    if (status != STATUS_NOT_FOUND ||
-        file_format_path(adapters, sizeof adapters, NULL, "%s/adapter_config.json", folder) ||
-        !file_exists(adapters))
-        return status;
+    if (status != STATUS_NOT_FOUND || !file_exists_in(folder, "adapter_config.json")) return status;
     return err_set(err, STATUS_USAGE,
                    "%s: does not exist, but adapter_config.json does: the folder holds adapters, not the "
                    "model that they were trained on (name that model)",
@@ -506,7 +502,6 @@ enum status imported_model_folder(const char *name, char *folder, size_t size, s
 
 bool imported_model_find(const char *word, char *folder, size_t size)
 {
-    char config[PATH_MAX];
     return *word && *word != '.' && !strchr(word, '/') && !imported_model_folder(word, folder, size, NULL) &&
-           !file_format_path(config, sizeof config, NULL, "%s/config.json", folder) && file_exists(config);
+           file_exists_in(folder, "config.json");
 }

@@ -185,10 +185,8 @@ static enum status follow_names(struct config *config, const char *folder, bool 
 /* Sets classifier.pooling, if the adapters make a classifier and come with its config.json. */
 static enum status follow_classifier(struct config *config, const char *folder, struct err *err)
 {
-    char path[CONFIG_TEXT_MAX + 32];
     struct model_config own = {0};
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    if (!file_exists(path)) return STATUS_OK;
+    if (!file_exists_in(folder, "config.json")) return STATUS_OK;
     enum status status = hugging_face_read_config(folder, &own, err);
     if (status || !own.num_labels) return status;
     return follow(config, "classifier.pooling", pooling_word(own.pooling), err);
@@ -212,9 +210,7 @@ static enum status name_adapters(struct config *config, struct err *err)
 
 static enum status find_base(struct config *config, const struct adapter_base *named, struct err *err)
 {
-    char path[CONFIG_TEXT_MAX + 32];
-    snprintf(path, sizeof path, "%s/config.json", named->folder);
-    if (strlen(named->folder) < sizeof config->model.from && file_exists(path)) {
+    if (strlen(named->folder) < sizeof config->model.from && file_exists_in(named->folder, "config.json")) {
         strcpy(config->model.from, named->folder);
         return STATUS_OK;
     }

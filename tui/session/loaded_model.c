@@ -62,13 +62,6 @@ static enum status open_network(struct loaded_model *m, struct loaded_wish wish,
     return status;
 }
 
-static bool has(const char *folder, const char *file)
-{
-    char path[PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    return file_exists(path);
-}
-
 enum status loaded_model_adapters(const char *list, const char *doing,
                                   char folders[ADAPTER_STACK_MAX][PATH_MAX],
                                   struct checkpoint_hold holds[ADAPTER_STACK_MAX], int *count,
@@ -111,7 +104,7 @@ static enum status find_folders(struct loaded_model *m, const char *folder, cons
     if (!status && adapters)
         status = loaded_model_adapters(adapters, "loading the adapters", m->adapters, m->holds,
                                        &m->adapter_count, err);
-    if (status || has(m->weights, "config.json") || !alone) return status;
+    if (status || file_exists_in(m->weights, "config.json") || !alone) return status;
     return err_set(
         err, STATUS_NOT_FOUND,
         "%s: its base model \"%s\" is not a model's folder here (name the base first and the adapters with "
@@ -148,7 +141,7 @@ static void warn_unverified(const struct loaded_model *m)
     struct adapter_base base;
     for (int i = 0; i < m->adapter_count; i++)
         if (!adapter_file_read(m->adapters[i], &config, &base, NULL) && !base.hash &&
-            !has(base.folder, "config.json"))
+            !file_exists_in(base.folder, "config.json"))
             fprintf(
                 stderr,
                 "anneal: warning: %s names \"%.100s\" as its base, and notes no hash of it: names and shapes "
@@ -176,7 +169,7 @@ static enum status attach_adapters(struct loaded_model *m, struct err *err)
 static enum status no_classifier(const struct loaded_model *m, struct err *err)
 {
     for (int i = 0; i < m->adapter_count; i++)
-        if (!has(m->adapters[i], "config.json"))
+        if (!file_exists_in(m->adapters[i], "config.json"))
             return err_set(
                 err, STATUS_USAGE,
                 "%.300s: has no config.json of a classifier, so its labels are unknown (peft saves "
@@ -197,7 +190,7 @@ static enum status read_sizes(struct loaded_model *m, enum loaded_use use, struc
     m->labels = m->weights;
     enum status status = hugging_face_read_config(m->weights, &config, err);
     for (int i = 0; !status && i < m->adapter_count; i++) {
-        if (!has(m->adapters[i], "config.json")) continue;
+        if (!file_exists_in(m->adapters[i], "config.json")) continue;
         status = hugging_face_read_config(m->adapters[i], &own, err);
         if (status || !own.num_labels) continue;
         config.num_labels = own.num_labels;
@@ -220,7 +213,7 @@ enum status loaded_model_describe(struct loaded_model *m, const char *folder, co
     enum status status = find_folders(m, folder, adapters, err);
     m->words = m->weights;
     for (int i = m->adapter_count; i-- > 0;)
-        if (has(m->adapters[i], "tokenizer.json")) m->words = m->adapters[i];
+        if (file_exists_in(m->adapters[i], "tokenizer.json")) m->words = m->adapters[i];
     if (!status) status = read_sizes(m, use, err);
     if (!status) choose_base(m);
     return status || !m->adapter_count ? status : attach_adapters(m, err);

@@ -254,7 +254,6 @@ bool recorded_run_of(const char *folder, char id[RUN_ID_MAX])
 enum status model_choice_find(struct model_choice *c, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err)
 {
-    char path[PATH_MAX];
     struct store *store = NULL;
     struct recorded_run run = {0};
     enum status status;
@@ -262,8 +261,7 @@ enum status model_choice_find(struct model_choice *c, char *folder, size_t size,
     config_init(&run.config);
     if (c->best && c->step >= 0) return err_set(err, STATUS_USAGE, "give --best or --step, not both");
     *folder = '\0';
-    bool fits = snprintf(path, sizeof path, "%s/config.json", c->source) < (int)sizeof path;
-    if (fits && (file_exists(path) || adapter_file_exists(c->source))) {
+    if (file_exists_in(c->source, "config.json") || adapter_file_exists(c->source)) {
         status = check_alone(c, "a checkpoint folder", err);
         if (!status) status = file_format_path(folder, size, err, "%s", c->source);
     } else {
