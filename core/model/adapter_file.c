@@ -269,23 +269,20 @@ enum status adapter_file_read(const char *folder, struct adapter_config *out, st
 static enum status check_tying(const char *path, const json_t *json, const struct model *model,
                                struct err *err)
 {
-    const json_t *modules = json_object_get(json, "modules_to_save"), *module;
-    size_t i;
-    if (model->head.parts != model->embed || json_is_true(json_object_get(json, "ensure_weight_tying")))
+    const json_t *modules = json_object_get(json, "modules_to_save");
+    bool embedding = false;
+    for (size_t i = 0; i < json_array_size(modules); i++) {
+        const char *module = json_string_value(json_array_get(modules, i));
+        embedding = embedding || (module && text_ends_with(module, "embed_tokens"));
+    }
+    if (!embedding || model->head.parts != model->embed ||
+        json_is_true(json_object_get(json, "ensure_weight_tying")))
         return STATUS_OK;
-    json_array_foreach(
-        modules, i,
-        module) if (json_is_string(module) &&
-                    text_ends_with(
-                        json_string_value(module),
-                        "embed_tokens")) return err_set(err, STATUS_USAGE,
-                                                        "%s: modules_to_save has embed_tokens without "
-                                                        "ensure_weight_tying, so the head is "
-                                                        "not the embedding any more, as it is in this model "
-                                                        "(train them together with "
-                                                        "ensure_weight_tying)",
-                                                        path);
-    return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: modules_to_save has embed_tokens without ensure_weight_tying, so the head is not the "
+                   "embedding any more, as it is in this model (train them together with "
+                   "ensure_weight_tying)",
+                   path);
 }
 
 /* The model_type of the base: from its config.json if that is on this machine, else from the class in

@@ -248,7 +248,7 @@ enum status trainable_follow_adapters(struct config *config, struct err *err)
     *value = '\0';
     for (int i = 0; !status && i < MODEL_TARGETS; i++) /* q for q_proj */
         if (targets >> i & 1)
-            snprintf(value + strlen(value), sizeof value - strlen(value), "%s%.*s", *value ? "," : "",
+            text_add(value, sizeof value, ",", "%.*s",
                      (int)strcspn(adapter_module((enum adapter_target)i), "_"),
                      adapter_module((enum adapter_target)i));
     if (!status) status = follow(config, "lora.targets", value, err);
