@@ -7,7 +7,6 @@
 #ifndef ANNEAL_DATASETS_BPE_TRAIN_H
 #define ANNEAL_DATASETS_BPE_TRAIN_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/err.h"

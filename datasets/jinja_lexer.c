@@ -1,7 +1,6 @@
 /* Cuts a Jinja template into tokens, as jinja2's lexer does with trim_blocks and lstrip_blocks: see jinja.h.
  */
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,4 @@
 /* Values of the chat template engine as Python has them: truth, equality, order. See jinja.h. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"

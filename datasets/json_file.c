@@ -2,7 +2,6 @@
 #include "datasets/json_file.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #define ANNEAL_DATASETS_MESSAGE_TEXT_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "datasets/tokenizer.h"

@@ -5,8 +5,6 @@
 #ifndef ANNEAL_DATASETS_QUESTION_FILE_H
 #define ANNEAL_DATASETS_QUESTION_FILE_H
 
-#include <stdint.h>
-
 #include "core/base/err.h"
 #include "core/base/file.h"
 #include "datasets/json_lines.h"

@@ -17,7 +17,6 @@
 #ifndef ANNEAL_DATASETS_TOKEN_FILE_H
 #define ANNEAL_DATASETS_TOKEN_FILE_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -3,8 +3,6 @@
 #ifndef ANNEAL_CORE_BASE_ERR_H
 #define ANNEAL_CORE_BASE_ERR_H
 
-#include <stdarg.h>
-
 enum status {
     STATUS_OK = 0,
     STATUS_FAILED,      /* anything not named below */

@@ -2,7 +2,6 @@
 #include "core/generate/conversation.h"
 
 #include <jansson.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

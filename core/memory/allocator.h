@@ -22,7 +22,6 @@
 #ifndef ANNEAL_CORE_MEMORY_ALLOCATOR_H
 #define ANNEAL_CORE_MEMORY_ALLOCATOR_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 #define ANNEAL_CORE_MODEL_ADAPTER_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "core/base/err.h"
 #include "core/model/model.h"

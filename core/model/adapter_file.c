@@ -1,7 +1,6 @@
 /* See adapter_file.h. */
 #include "core/model/adapter_file.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>

@@ -1,8 +1,6 @@
 /* See config_length.h. */
 #include "core/model/config_length.h"
 
-#include <math.h>
-
 #include "core/base/accumulation.h"
 
 enum status config_check_length(const struct config *c, struct err *err)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/arena.h"
 #include "core/base/file.h"
 #include "core/base/half.h"
 #include "core/base/text.h"

@@ -1,7 +1,6 @@
 /* See eval_tasks.h. */
 #include "core/train/eval_tasks.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * see cpu_select.c for how one is chosen.
  *
  * A call runs to its end before it returns, so waiting is free and nothing can fail later. */
-#include <errno.h>
 #include <omp.h>
 #include <stdbool.h>
 #include <stdio.h>
