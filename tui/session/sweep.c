@@ -223,9 +223,9 @@ static enum status read_file(struct reading *r)
     struct file_map map;
     enum status status = file_map_open(r->path, &map, r->err);
     if (status) return status;
-    char *copy = memchr(map.data, '\0', map.size) ? NULL : strndup((const char *)map.data, map.size);
-    char *rest = copy;
-    if (!copy) status = refuse(r, "this is no text");
+    bool text = !memchr(map.data, '\0', map.size);
+    char *copy = text ? strndup((const char *)map.data, map.size) : NULL, *rest = copy;
+    if (!copy) status = text ? err_no_memory(r->err, "reading %s", r->path) : refuse(r, "this is no text");
     for (char *line; !status && (line = strsep(&rest, "\n"));) {
         r->line++;
         status = read_line(r, line);

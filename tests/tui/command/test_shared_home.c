@@ -95,6 +95,7 @@ STAGE_CASE_TEARDOWN(a_local_home_is_not_mentioned, remove_preload, struct stage 
 STAGE_CASE_TEARDOWN(of_several_ranks_the_first_alone_opens_the_database, remove_preload, struct stage *s)
 {
     char opened[700];
+    stage_need_mpi();
     snprintf(opened, sizeof opened, "%s/opened", s->folder);
     setenv("TEST_OPENED", opened, 1);
     preload("nfs4");
