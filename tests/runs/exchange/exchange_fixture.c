@@ -30,6 +30,27 @@ enum status exchange_import(struct store *store, const char *name, const void *b
     return status;
 }
 
+void exchange_put(unsigned char *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
+}
+
+uint32_t exchange_crc(uint32_t polynomial, const unsigned char *bytes, size_t size)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+    }
+    return ~crc;
+}
+
+void exchange_put_crc(unsigned char *at, const unsigned char *bytes, size_t size)
+{
+    uint32_t crc = exchange_crc(0x82F63B78, bytes, size);
+    exchange_put(at, (crc >> 15 | crc << 17) + 0xA282EAD8u);
+}
+
 char *exchange_table(struct store *store, const char *id, enum store_table table)
 {
     char path[EXCHANGE_PATH_MAX];

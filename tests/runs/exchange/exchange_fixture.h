@@ -21,6 +21,13 @@ void exchange_write(const char *home, const char *name, const void *bytes, size_
 enum status exchange_import(struct store *store, const char *name, const void *bytes, size_t size,
                             struct import_outcome *out, struct err *err);
 
+/* Four bytes, the least first. */
+void exchange_put(unsigned char *at, uint32_t value);
+/* CRC-32 with this polynomial, reversed. */
+uint32_t exchange_crc(uint32_t polynomial, const unsigned char *bytes, size_t size);
+/* The checksum that TensorBoard puts behind these bytes. */
+void exchange_put_crc(unsigned char *at, const unsigned char *bytes, size_t size);
+
 /* A table of a run as CSV, yours to free. */
 char *exchange_table(struct store *store, const char *id, enum store_table table);
 

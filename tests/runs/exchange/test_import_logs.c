@@ -416,27 +416,6 @@ static struct log read_log(const char *path)
     return log;
 }
 
-static uint32_t crc_of(uint32_t polynomial, const unsigned char *bytes, size_t size)
-{
-    uint32_t crc = UINT32_MAX;
-    for (size_t i = 0; i < size; i++) {
-        crc ^= bytes[i];
-        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
-    }
-    return ~crc;
-}
-
-static void put(unsigned char *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
-}
-
-static void put_masked(unsigned char *at, const unsigned char *bytes, size_t size)
-{
-    uint32_t crc = crc_of(0x82F63B78, bytes, size);
-    put(at, (crc >> 15 | crc << 17) + 0xA282EAD8u);
-}
-
 /* The part of a record that begins at or after *at: where its bytes are and how many; false at the end. */
 static bool next_part(const struct log *log, size_t *at, size_t *content, size_t *size)
 {
@@ -456,9 +435,9 @@ static void seal(struct log *log)
     while (next_part(log, &at, &content, &size)) {
         unsigned char *bytes = log->bytes + content;
         if (log->wandb)
-            put(bytes - 7, crc_of(0xEDB88320, bytes - 1, size + 1));
+            exchange_put(bytes - 7, exchange_crc(0xEDB88320, bytes - 1, size + 1));
         else
-            put_masked(bytes + size, bytes, size);
+            exchange_put_crc(bytes + size, bytes, size);
     }
 }
 

@@ -135,4 +135,73 @@ TEST_CASE(a_configuration_is_that_of_the_last_update)
     free(params);
 }
 
+/* A message of protobuf, as far as it is written; a field of bytes has fewer than 128. */
+struct message {
+    unsigned char bytes[200];
+    size_t size;
+};
+
+static void put_bytes(struct message *m, const void *bytes, size_t size)
+{
+    assert_true(m->size + size <= sizeof m->bytes);
+    memcpy(m->bytes + m->size, bytes, size);
+    m->size += size;
+}
+
+static void put_field(struct message *m, int number, const void *bytes, size_t size)
+{
+    put_bytes(m, (unsigned char[]){(unsigned char)(number << 3 | 2), (unsigned char)size}, 2);
+    put_bytes(m, bytes, size);
+}
+
+/* A record of TensorBoard: an event of step 1 with a tensor of these dimensions, up to -1, that has one
+ * number, 0.5. */
+static void put_tensor_event(struct message *file, const char *tag, const int dimensions[3])
+{
+    struct message shape = {0}, tensor = {.bytes = {8, 1}, .size = 2}, value = {0}, summary = {0},
+                   event = {.bytes = {[0] = 9, [9] = 16, [10] = 1}, .size = 11};
+    unsigned char check[4], length[8] = {0};
+    for (int i = 0; dimensions[i] >= 0; i++)
+        put_field(&shape, 2, (unsigned char[]){8, (unsigned char)dimensions[i]}, 2);
+    put_field(&tensor, 2, shape.bytes, shape.size);
+    put_bytes(&tensor, "\x2D\0\0\0\x3F", 5);
+    put_field(&value, 1, tag, strlen(tag));
+    put_field(&value, 8, tensor.bytes, tensor.size);
+    put_field(&summary, 1, value.bytes, value.size);
+    put_field(&event, 5, summary.bytes, summary.size);
+    length[0] = (unsigned char)event.size;
+    put_bytes(file, length, sizeof length);
+    exchange_put_crc(check, length, sizeof length);
+    put_bytes(file, check, sizeof check);
+    put_bytes(file, event.bytes, event.size);
+    exchange_put_crc(check, event.bytes, event.size);
+    put_bytes(file, check, sizeof check);
+}
+
+TEST_CASE(a_tensor_is_a_number_if_each_dimension_is_1)
+{
+    static const struct {
+        const char *tag;
+        int dimensions[3];
+        bool number;
+    } cases[] = {{"none", {-1}, true},         {"one", {1, -1}, true},  {"ones", {1, 1, -1}, true},
+                 {"empty", {0, -1}, false},    {"two", {2, -1}, false}, {"row", {1, 2, -1}, false},
+                 {"column", {3, 1, -1}, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char home[PATH_MAX];
+        struct message file = {0};
+        struct import_outcome made;
+        struct err err = {0};
+        put_tensor_event(&file, "always", (int[3]){-1});
+        put_tensor_event(&file, cases[i].tag, cases[i].dimensions);
+        store_fixture_home(cases[i].tag, home, sizeof home);
+        struct store *store = store_fixture_open(home);
+        assert_int_equal(exchange_import(store, "events.out.tfevents.1", file.bytes, file.size, &made, &err),
+                         STATUS_OK);
+        store_close(store);
+        assert_true(store_fixture_number(home, "select count(*) from measures where value = 0.5") ==
+                    1 + cases[i].number);
+    }
+}
+
 TEST_MAIN()
