@@ -282,8 +282,7 @@ static void make_fork(const char *home, const char *id, const char *parent, int6
     store_fixture_sql(home, sql);
 }
 
-/* An evaluation has the number of steps done, so the fork's own first step comes after that of its first
- * step. */
+/* An evaluation has the number of steps done: that at 50 comes before step 50. */
 TEST_CASE(a_fork_inherits_the_measures_up_to_its_first_step)
 {
     char home[PATH_MAX], first[RUN_ID_MAX], second[RUN_ID_MAX], sql[600];
