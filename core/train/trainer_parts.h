@@ -209,6 +209,9 @@ enum status trainer_save_now(struct trainer *trainer, const char *kind, struct e
  * reports a finished write; a failure is tolerated. `wait`: decides about a held snapshot and waits for the
  * write. */
 void trainer_collect_save(struct trainer *trainer, bool wait);
+/* Names the machine in the state, as far as the last digits of the results depend on it, before a checkpoint
+ * is saved or the machine of an earlier one is compared. */
+void trainer_name_machine(struct trainer *trainer);
 /* When no step follows soon: writes the held snapshot, or drops it with an event if its weights are in
  * doubt. */
 void trainer_decide_save(struct trainer *trainer);
@@ -217,9 +220,6 @@ void trainer_report_unsaved(struct trainer *trainer);
 
 /* ---- trainer_state.c ---- */
 
-/* Names the machine in the state, as far as the last digits of the results depend on it, before a checkpoint
- * is saved or the machine of an earlier one is compared. */
-void trainer_name_machine(struct trainer *trainer);
 /* Initialises the weights or loads those that the configuration names. */
 enum status trainer_load_first_weights(struct trainer *trainer, struct err *err);
 /* Before the first step and after a rollback. All ranks call it: gives weights, moments and position of rank

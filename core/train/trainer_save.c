@@ -237,6 +237,15 @@ static enum status begin_together(struct trainer *t, struct err *err)
     return status;
 }
 
+void trainer_name_machine(struct trainer *t)
+{
+    int ranks = t->world->size;
+    if (ranks > 1)
+        snprintf(t->state.machine, sizeof t->state.machine, "%d ranks, %s", ranks, t->device.computes);
+    else
+        snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
+}
+
 /* Only good weights are saved: ruined ones would replace the good checkpoints. */
 static enum status save_checkpoint(struct trainer *t, const char *kind, struct err *err)
 {

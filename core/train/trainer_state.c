@@ -24,15 +24,6 @@
 #include "core/network/exchange.h"
 #include "datasets/examples.h"
 
-void trainer_name_machine(struct trainer *t)
-{
-    int ranks = t->world->size;
-    if (ranks > 1)
-        snprintf(t->state.machine, sizeof t->state.machine, "%d ranks, %s", ranks, t->device.computes);
-    else
-        snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
-}
-
 /* Adds the files that a chat with the trained model needs: the chat template, and the token that ends its
  * answers, which a model that was trained on text alone does not name. */
 static enum status add_chat_companions(struct trainer *t, struct err *err)
