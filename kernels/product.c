@@ -3,9 +3,9 @@
  * Both operands are copied to where the inner loop reads them one after the other: a in strips of ROWS rows,
  * b in blocks of panels of COLUMNS columns. A tile of ROWS by COLUMNS sums is in registers. A panel of b
  * stays in the first-level cache while all strips of a group are multiplied by it; with AVX-512 it is too
- * wide for that, so a strip of a stays there, and the block of b in the second level; where its words lie one
- * after the other in a row, they are read in place. Words of two numbers are for vdpbf16ps, which adds two
- * products at a time. */
+ * wide for that, so a strip of a stays there, and the block of b in the second level. There a strip is not
+ * copied if the words of its rows lie one after the other anyway. Words of two numbers are for vdpbf16ps,
+ * which adds two products at a time. */
 #include "kernels/product.h"
 
 #include <stddef.h>
@@ -226,11 +226,13 @@ static struct ahead ahead_of(const struct lines *x, int line, int step, int coun
     return next;
 }
 
-/* The block of b that multiply_block is called with next, over `tiles` tiles. */
-static struct ahead next_block(const struct plan *p, int n0, int n1, int k, int tiles)
+/* The block of b that is packed after that of rows up to m1, columns [n0, n1) and steps up to k, over `tiles`
+ * tiles. */
+static struct ahead next_block(const struct plan *p, int m1, int n0, int n1, int k, int tiles)
 {
-    if (k < p->K) return ahead_of(&p->b, n0, k, n1 - n0, least(p->K - k, p->steps), tiles);
-    return ahead_of(&p->b, n1, 0, least(p->N - n1, n1 - n0), least(p->K, p->steps), tiles);
+    int width = n1 - n0;
+    if (k == p->K) k = 0, n0 = m1 < p->M ? n0 : n1;
+    return ahead_of(&p->b, n0, k, least(p->N - n0, width), least(p->K - k, p->steps), tiles);
 }
 
 /* Rows [m0, m1) and columns [n0, n1) of out, with the steps from k on. */
@@ -242,7 +244,7 @@ static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1,
     for (int n = n0; n < n1; n += COLUMNS)
         pack(p->block + (ptrdiff_t)(n - n0) * words, COLUMNS, &p->b, n, k, p->N - n, steps, p->b_form);
     int strips = (m1 - m0 + ROWS - 1) / ROWS, panels = (n1 - n0 + COLUMNS - 1) / COLUMNS;
-    struct fetch fetch = {.b = next_block(p, n0, n1, k + steps, strips * panels)};
+    struct fetch fetch = {.b = next_block(p, m1, n0, n1, k + steps, strips * panels)};
     for (int first = 0; first < strips; first += GROUP) {
         int count = least(strips - first, GROUP), at[GROUP + 1];
         for (int s = 0; s <= count; s++) at[s] = m0 + (int)((long)(m1 - m0) * (first + s) / strips);

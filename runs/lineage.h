@@ -5,7 +5,7 @@
 
 #include "runs/run.h"
 
-enum { LINEAGE_MAX = 64 }; /* the store may hold a circle */
+enum { LINEAGE_MAX = 1 + 64 }; /* the store may hold a circle of parents */
 
 struct lineage {
     struct ancestor {

@@ -282,33 +282,6 @@ static void make_fork(const char *home, const char *id, const char *parent, int6
     store_fixture_sql(home, sql);
 }
 
-/* An evaluation has the number of steps done: that at 50 comes before step 50. */
-TEST_CASE(a_fork_inherits_the_measures_up_to_its_first_step)
-{
-    char home[PATH_MAX], first[RUN_ID_MAX], second[RUN_ID_MAX], sql[600];
-    struct truth truth = {0};
-    struct series series = {.inherits = true, .name = "accuracy"};
-    struct err err = {0};
-    store_fixture_home("measures", home, sizeof home);
-    store_fixture_run(home, "first", first);
-    store_fixture_run(home, "second", second);
-    record(home, first, &truth, 0, 100, 1);
-    make_fork(home, second, first, 50);
-    snprintf(sql, sizeof sql,
-             "insert into measures(run_id, segment, step, name, value) values('%s', 1, 25, 'accuracy', 0.25),"
-             " ('%s', 1, 50, 'accuracy', 0.5), ('%s', 1, 51, 'accuracy', 0.75)",
-             first, first, first);
-    store_fixture_sql(home, sql);
-    struct store *store = store_fixture_open(home);
-    assert_int_equal(series_read(store, second, METRIC_MEASURE, 0, -1, 100, &series, &err), STATUS_OK);
-    assert_int_equal(series.count, 2);
-    assert_int_equal(series.points[1].last_step, 50);
-    assert_true(series.points[1].mean == 0.5);
-    series_release(&series);
-    store_close(store);
-    free(truth.steps);
-}
-
 TEST_CASE(a_fork_inherits_the_steps_before_it_from_all_its_parents)
 {
     char home[PATH_MAX], first[RUN_ID_MAX], second[RUN_ID_MAX], third[RUN_ID_MAX];
