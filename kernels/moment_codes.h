@@ -76,14 +76,14 @@ static inline void moment_look_up(float *out, const float table[DYNAMIC_VALUES],
         for (int j = 0; j < 8; j++)
             found[j] = _mm512_permutex2var_ps(_mm512_loadu_ps(table + 32 * j), at,
                                               _mm512_loadu_ps(table + 32 * j + 16));
-#pragma GCC unroll 3
-        for (int bit = 5; bit < 8; bit++) {
-            const __mmask16 upper = _mm512_test_epi32_mask(at, _mm512_set1_epi32(1 << bit));
+        const __mmask16 upper_32 = _mm512_test_epi32_mask(at, _mm512_set1_epi32(32)),
+                        upper_64 = _mm512_test_epi32_mask(at, _mm512_set1_epi32(64)),
+                        upper_128 = _mm512_test_epi32_mask(at, _mm512_set1_epi32(128));
 #pragma GCC unroll 4
-            for (int j = 0; j < 128 >> bit; j++)
-                found[j] = _mm512_mask_blend_ps(upper, found[2 * j], found[2 * j + 1]);
-        }
-        _mm512_storeu_ps(out + i, found[0]);
+        for (int j = 0; j < 4; j++) found[j] = _mm512_mask_blend_ps(upper_32, found[2 * j], found[2 * j + 1]);
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) found[j] = _mm512_mask_blend_ps(upper_64, found[2 * j], found[2 * j + 1]);
+        _mm512_storeu_ps(out + i, _mm512_mask_blend_ps(upper_128, found[0], found[1]));
     }
 #else
     for (int i = 0; i < MOMENT_BLOCK; i++) out[i] = table[index[i]];
