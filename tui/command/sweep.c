@@ -378,10 +378,13 @@ static enum status list(bool json, struct err *err)
     for (size_t i = 0; !status && i < count; i++) {
         struct sweep sweep;
         char keys[400] = "";
-        if (sweep_read(&sweep, names[i], NULL)) continue; /* `sweep show NAME` says what is wrong with it */
-        for (int k = 0; k < sweep.key_count; k++) text_add(keys, sizeof keys, ", ", "%s", sweep.keys[k]);
-        output_item(&out);
-        OUTPUT_MEMBERS(&out, "sweep", names[i], "runs", sweep.run_count, "keys", keys);
+        bool whole = !sweep_read(&sweep, names[i], NULL); /* else `sweep show NAME` says what is wrong */
+        for (int k = 0; whole && k < sweep.key_count; k++)
+            text_add(keys, sizeof keys, ", ", "%s", sweep.keys[k]);
+        if (whole) {
+            output_item(&out);
+            OUTPUT_MEMBERS(&out, "sweep", names[i], "runs", sweep.run_count, "keys", keys);
+        }
         sweep_release(&sweep);
     }
     output_list_end(&out);
