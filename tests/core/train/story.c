@@ -21,7 +21,11 @@ static void on_eval(void *context, const struct eval_record *record, const struc
     assert_true(story->eval_count < STORY_MAX);
     story->evals[story->eval_count++] = *record;
     story->measures = *measures;
-    struct confusion *c = &story->measures.confusion; /* the counts are the task's */
+    for (int i = 0; i < measures->count; i++) { /* they are the task's, as are the counts */
+        snprintf(story->names[i], sizeof story->names[i], "%s", measures->of[i].name);
+        story->measures.of[i].name = story->names[i];
+    }
+    struct confusion *c = &story->measures.confusion;
     size_t cells = (size_t)c->classes * (size_t)c->classes;
     assert_true(cells * sizeof *c->counts <= sizeof story->confusion);
     if (cells) memcpy(story->confusion, c->counts, cells * sizeof *c->counts);

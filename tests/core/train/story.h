@@ -20,7 +20,8 @@ struct story_order {
 struct story {
     struct step_record steps[STORY_MAX];
     struct eval_record evals[STORY_MAX];
-    struct measures measures; /* of the newest evaluation; its confusion has no names */
+    struct measures measures;     /* of the newest evaluation; its confusion has no names */
+    char names[MEASURES_MAX][64]; /* of these measures */
     int64_t confusion[64];
     struct stopping_record stoppings[STORY_MAX];
     struct checkpoint_record checkpoints[STORY_MAX];  /* path is NULL: borrowed for the call only */
