@@ -261,6 +261,7 @@ TEST_CASE(writing_is_stopped_by_a_key_and_a_failure_is_said)
     struct pty *pty = trained_base_watch(40, 120);
     pty_send(pty, "W");
     pty_wait_text(pty, "Playground");
+    pty_wait_text(pty, "\u25B8 prompt"); /* drawn as a whole: the run view has marks, too */
     set(pty, "tokens", "999999\x12");
     pty_wait_text(pty, "writing, ");
     pty_send(pty, "\x03"); /* Ctrl-C does not leave the workbench now */
@@ -304,6 +305,7 @@ TEST_CASE(a_model_with_a_chat_template_answers_questions)
     struct pty *pty = trained_base_watch(40, 120);
     pty_send(pty, "W");
     pty_wait_text(pty, "Playground");
+    pty_wait_text(pty, "\u25B8 prompt"); /* drawn as a whole: the run view has marks, too */
     set(pty, "model", "");
     pty_send(pty, folder);
     set(pty, "tokens", "5");
