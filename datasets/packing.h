@@ -15,7 +15,7 @@
 
 enum { PACKING_WINDOW = 256 }; /* examples, and the most of one row */
 
-/* What is packed. */
+/* How the examples of a task are read, which a packing knows by their numbers alone. */
 struct packed {
     const void *context; /* borrowed */
     /* fills the places of an example; its targets are LABEL_IGNORED before */

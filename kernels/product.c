@@ -45,7 +45,7 @@ size_t product_bytes(void)
 
 /* ---- tiles ---- */
 
-/* What is packed next of an operand: runs of `run` lines of the cache, one after the other. */
+/* The cache lines of an operand that are not read yet: `run` lines that follow each other, then a step. */
 struct ahead {
     const char *next;
     ptrdiff_t step; /* bytes from a run to the next */

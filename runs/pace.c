@@ -13,7 +13,7 @@ enum { PACE_POINTS = 128 };
 struct pace_reader {
     struct store *store;
     struct lineage lineage;
-    double base[LINEAGE_MAX]; /* what to subtract from each run's wall times */
+    double base[LINEAGE_MAX]; /* of each run, when its wall time is 0 */
     int joined;               /* the runs from this one on have their base */
     struct err *err;
 };

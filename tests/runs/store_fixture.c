@@ -186,6 +186,16 @@ int store_fixture_wait(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void store_fixture_settings(const char *home, const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
 char *store_fixture_slurp(const char *path, size_t *n)
 {
     struct file_map map;

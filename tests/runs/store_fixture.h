@@ -53,6 +53,8 @@ void store_fixture_refuse(struct store *store, struct store_refusal *refusal);
 pid_t store_fixture_fork(int (*body)(void *), void *argument);
 int store_fixture_wait(pid_t pid); /* the exit status, or 128 + the signal */
 
+/* Gives the workbench on this home these settings. */
+void store_fixture_settings(const char *home, const char *text);
 /* The whole file as a string, yours to free; *n its length. */
 char *store_fixture_slurp(const char *path, size_t *n);
 

@@ -158,14 +158,10 @@ TEST_CASE(every_key_of_a_context_has_a_command_of_its_own)
 static const char *read_keys(const char *text, struct keymap *out)
 {
     static char problem[600];
-    char home[1024], path[1100];
+    char home[1024];
     struct settings settings;
     store_fixture_home("keys", home, sizeof home);
-    snprintf(path, sizeof path, "%s/workbench.ini", home);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    store_fixture_settings(home, text);
     settings_open(&settings, home);
     keymap_init(out);
     keymap_read(out, &settings, problem, sizeof problem);

@@ -77,7 +77,7 @@ TEST_CASE(a_form_is_recalled_with_the_fields_that_were_emptied)
     for (int emptied = 0; emptied < 2; emptied++) {
         input_set(&input[0], "mine"), input_set(&input[1], emptied ? "" : "8");
         form_keep(&form, &settings, emptied ? "first" : "second", false);
-        input_set(&input[0], "base-2"), input_set(&input[1], "2"); /* what it begins with */
+        input_set(&input[0], "base-2"), input_set(&input[1], "2"); /* as the form of a run begins */
         assert_true(form_recall(&form, &settings, emptied ? "first" : "second"));
         assert_string_equal(input[0].text, "mine");
         assert_string_equal(input[1].text, emptied ? "" : "8");

@@ -239,13 +239,9 @@ TEST_CASE(a_form_that_was_left_begins_as_it_was)
 TEST_CASE(keys_that_are_bound_anew_edit_the_texts_of_a_form)
 {
     static const char settings[] = "key.form.clear = Ctrl-K\nkey.form.choice-left = Ctrl-A\n";
-    char home[1024], path[1100];
+    char home[1024];
     store_fixture_home("bound", home, sizeof home);
-    snprintf(path, sizeof path, "%s/workbench.ini", home);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(settings, file);
-    fclose(file);
+    store_fixture_settings(home, settings);
     struct workbench *workbench = headless_open(home, NULL);
     headless_type(workbench, "nmin");
     workbench_key(workbench, K_CTRL('a'));
