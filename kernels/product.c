@@ -71,7 +71,8 @@ INLINE void fetch_line(struct ahead *x, int *lines)
     --*lines;
 }
 
-/* One row of out, or else one line of an operand. The counts are what is left to this tile. */
+/* One row of out, or else one line of an operand, of which there are some. The counts are what is left to
+ * this tile. */
 INLINE void fetch_some(struct fetch *f, int *out_rows, int *a_lines, int *b_lines)
 {
     if (*out_rows > 0) {
@@ -81,7 +82,7 @@ INLINE void fetch_some(struct fetch *f, int *out_rows, int *a_lines, int *b_line
         --*out_rows;
     } else if (*a_lines > 0) {
         fetch_line(&f->a, a_lines);
-    } else if (*b_lines > 0) {
+    } else {
         fetch_line(&f->b, b_lines);
     }
 }
@@ -107,6 +108,13 @@ INLINE void tile_add(const int rows, const bool pairs, const bool packed, simd_v
     }
 }
 
+/* Keeps the compiler from loading operands of the next step early: with 12 sums in 16 registers it would have
+ * to keep a sum in memory, and each step would wait for that. */
+INLINE void step_apart(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
 INLINE void strip_advance(struct strip *a, const int rows, const bool packed, const int words)
 {
     for (int i = 0; i < (packed ? 1 : (rows + 2) / 3); i++) a->at[i] += 4 * words * (packed ? rows : 1);
@@ -129,11 +137,15 @@ INLINE void tile_sum(const int rows, const bool pairs, const bool packed, float 
     struct fetch f = *fetch;
     int out_rows = f.out ? rows : 0;
     int a_lines = least(f.a.most, f.a.left), b_lines = least(f.b.most, f.b.left);
+    int fetches = out_rows + a_lines + b_lines;
     int k = 0;
     for (; k + STEPS_EACH <= words; k += STEPS_EACH, b += STEPS_EACH * COLUMNS) {
-        fetch_some(&f, &out_rows, &a_lines, &b_lines);
+        if (fetches > 0) fetches--, fetch_some(&f, &out_rows, &a_lines, &b_lines);
 #pragma GCC unroll 4
-        for (int i = 0; i < STEPS_EACH; i++) tile_add(rows, pairs, packed, sum, &from, b, i);
+        for (int i = 0; i < STEPS_EACH; i++) {
+            tile_add(rows, pairs, packed, sum, &from, b, i);
+            if (ROWS == 6) step_apart();
+        }
         strip_advance(&from, rows, packed, STEPS_EACH);
     }
     for (; k < words; k++, b += COLUMNS) {
