@@ -3,9 +3,9 @@
  * Both operands are copied to where the inner loop reads them one after the other: a in strips of ROWS rows,
  * b in blocks of panels of COLUMNS columns. A tile of ROWS by COLUMNS sums is in registers. A panel of b
  * stays in the first-level cache while all strips of a group are multiplied by it; with AVX-512 it is too
- * wide for that, so a strip of a stays there, and the block of b in the second level. There a strip is not
- * copied if the words of its rows lie one after the other anyway. Words of two numbers are for vdpbf16ps,
- * which adds two products at a time. */
+ * wide for that, so a strip of a stays there, and the block of b in the second level. With AVX2 and AVX-512 a
+ * strip is not copied if the words of its rows lie one after the other anyway. Words of two numbers are for
+ * vdpbf16ps, which adds two products at a time. */
 #include "kernels/product.h"
 
 #include <stddef.h>
@@ -183,7 +183,7 @@ typedef void tile(float *sums, ptrdiff_t stride, bool more, const void *a, ptrdi
 EACH_ROWS(TILE_FLOATS)
 static tile *const tiles_of_floats[] = {EACH_ROWS(OF_FLOATS)};
 
-#ifdef __AVX512F__
+#if SIMD_LANES >= 8
 #define TILE_FLOATS_IN_PLACE(rows) TILE_OF(floats_in_place, rows, false, false)
 #define OF_FLOATS_IN_PLACE(rows)   floats_in_place_##rows,
 EACH_ROWS(TILE_FLOATS_IN_PLACE)
@@ -289,7 +289,7 @@ static struct lines lines_of(struct matrix x, bool columns)
     return (struct lines){x.at, columns ? one : row, columns ? row : one, (int)one};
 }
 
-#ifdef __AVX512F__
+#if SIMD_LANES >= 8
 /* Whether the words of a lie one after the other and a strip of it stays in the first-level cache as it is:
  * of rows that are a multiple of 4 KiB apart, as far as a way of this cache reaches, only a few would. */
 static bool in_place(const struct plan *p)
@@ -324,7 +324,7 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
 #ifdef __AVX512BF16__
     if (way == WAY_DOTS) p.a_form = p.b_form = FORM_PAIRS, p.tiles = tiles_of_pairs;
 #endif
-#ifdef __AVX512F__
+#if SIMD_LANES >= 8
     p.in_place = in_place(&p);
     if (p.in_place) p.tiles = tiles_of_floats_in_place;
 #endif
