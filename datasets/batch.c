@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/philox.h"
+#include "core/base/text.h"
 
 /* Domain separation: the shuffles draw from their own part of Philox's counter space. */
 enum { DRAW_STRIDE_OFFSET = 0x73747264, DRAW_FEISTEL = 0x66656973, FEISTEL_ROUNDS = 8 };
@@ -171,7 +172,7 @@ static enum status check_blocks(const struct split *train, const struct split *h
         err, STATUS_USAGE,
         "the corpus is too short: %llu sequence%s of seq_len %d, and val_fraction %g leaves none of "
         "them for %s (give more text, a %s val_fraction or a smaller seq_len)",
-        (unsigned long long)sequences, sequences == 1 ? "" : "s", train->seq_len, fraction,
+        (unsigned long long)sequences, text_plural((int64_t)sequences), train->seq_len, fraction,
         held->sequences ? "training" : "validation", held->sequences ? "smaller" : "larger");
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/arena.h"
+#include "core/base/text.h"
 
 /* ---- finding them ---- */
 
@@ -95,7 +96,7 @@ static enum status take(struct document_rows *rows, const struct documents *d, c
                        "%.200s%s: %zu document%s, of which data.val_fraction = %g leaves none for %s (give "
                        "more text, or set another data.val_fraction)",
                        corpus->files->path, corpus->file_count > 1 ? " and the other files" : "", d->count,
-                       d->count == 1 ? "" : "s", rule->val_fraction, held ? "validation" : "training");
+                       text_plural((int64_t)d->count), rule->val_fraction, held ? "validation" : "training");
     rows->files = corpus->files;
     rows->file_count = corpus->file_count;
     rows->first = malloc(pieces * sizeof *rows->first);

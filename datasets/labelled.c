@@ -60,7 +60,7 @@ static enum status label_of(const struct reading *r, const struct labelled_row *
                        "the label?)",
                        r->path, row->line, LABELS_MAX, r->wish->label_column);
     size_t count = (size_t)data->label_count;
-    char **place = arena_grow(&data->arena, (void **)&data->names, count, sizeof *data->names);
+    char **place = arena_grow(&data->arena, &data->names, count, sizeof *data->names);
     char *name = place ? arena_strdup(&data->arena, row->label) : NULL;
     if (!name || !hash_index_add(&data->index, hash, count))
         return err_no_memory(err, "%zu labels", count + 1);

@@ -107,11 +107,9 @@ static enum status add_settings(struct reader *r, struct compared *run, const st
 static struct comparison_row *add_row(struct comparison *c, enum comparison_section section, const char *name,
                                       int64_t order)
 {
-    void *rows = c->rows;
-    struct comparison_row *row = arena_grow(&c->arena, &rows, c->row_count, sizeof *row);
+    struct comparison_row *row = arena_grow(&c->arena, &c->rows, c->row_count, sizeof *row);
     if (!row || !name) return NULL;
     *row = (struct comparison_row){.section = section, .name = name, .order = order};
-    c->rows = rows;
     c->row_count++;
     return row;
 }

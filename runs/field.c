@@ -72,7 +72,7 @@ bool field_find(const char *name, struct field *out)
 }
 
 /* Appends a name; names that are in the list already are left out by the caller. */
-static bool add_name(struct arena *arena, void **names, size_t *count, const char *name)
+static bool add_name(struct arena *arena, const char ***names, size_t *count, const char *name)
 {
     const char **slot = arena_grow(arena, names, *count, sizeof *slot);
     char *copy = arena_strdup(arena, name);
@@ -91,7 +91,7 @@ enum status field_names_read(struct store *store, struct arena *arena, const cha
 {
     const struct table_info *table = &store_tables[TABLE_RUNS];
     sqlite3_stmt *select;
-    void *names = NULL;
+    const char **names = NULL;
     size_t n = 0;
     bool row, room = true;
     for (int i = 0; room && i < LISTED_OTHERS; i++) room = add_name(arena, &names, &n, others[i].name);
@@ -105,7 +105,7 @@ enum status field_names_read(struct store *store, struct arena *arena, const cha
     if (!status) sqlite3_reset(select);
     if (!room) return err_no_memory(err, "a list of fields");
     if (status) return status;
-    *out = (const char *const *)names;
+    *out = names;
     *count = n;
     return STATUS_OK;
 }

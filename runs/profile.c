@@ -36,8 +36,7 @@ static bool read_row(sqlite3_stmt *row, struct profile *p)
     p->steps = sqlite3_column_int64(row, 0);
     p->last_step = sqlite3_column_int64(row, 1);
     double steps = (double)p->steps;
-    void *rows = p->rows;
-    struct profile_row *out = arena_grow(&p->arena, &rows, p->count, sizeof *out);
+    struct profile_row *out = arena_grow(&p->arena, &p->rows, p->count, sizeof *out);
     if (!out) return false;
     *out = (struct profile_row){.phase = text_of(row, 2, &p->arena),
                                 .layer = sqlite3_column_int(row, 3),
@@ -46,7 +45,6 @@ static bool read_row(sqlite3_stmt *row, struct profile *p)
                                 .time_us = store_column_double(row, 6) / steps,
                                 .bytes = store_column_double(row, 7) / steps,
                                 .flops = store_column_double(row, 8) / steps};
-    p->rows = rows;
     p->count++;
     if (isfinite(out->time_us)) p->step_us += out->time_us;
     return out->phase && out->op;

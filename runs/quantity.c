@@ -15,7 +15,7 @@ struct list {
     struct store *store;
     const char *run_id;
     struct arena *arena;
-    void *rows; /* an array of struct quantity */
+    struct quantity *rows;
     size_t count;
     struct err *err;
 };

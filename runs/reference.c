@@ -13,13 +13,11 @@
 static bool add(struct run_references *list, struct arena *arena, sqlite3_stmt *row)
 {
     char real[PATH_MAX];
-    void *rows = list->of;
-    struct run_reference *slot = arena_grow(arena, &rows, list->count, sizeof *slot);
+    struct run_reference *slot = arena_grow(arena, &list->of, list->count, sizeof *slot);
     if (!slot) return false;
     *slot = (struct run_reference){arena_strdup(arena, (const char *)sqlite3_column_text(row, 0)),
                                    arena_strdup(arena, (const char *)sqlite3_column_text(row, 1)),
                                    arena_strdup(arena, (const char *)sqlite3_column_text(row, 2)), NULL};
-    list->of = rows;
     list->count++;
     if (!slot->run || !slot->key || !slot->path) return false;
     bool found = realpath(slot->path, real) != NULL;

@@ -41,16 +41,19 @@ void *arena_alloc_array(struct arena *arena, size_t count, size_t size)
     return arena_alloc(arena, count * size);
 }
 
-void *arena_grow(struct arena *arena, void **array, size_t count, size_t size)
+void *arena_grow(struct arena *arena, void *array, size_t count, size_t size)
 {
+    char *at;
+    memcpy(&at, array, sizeof at);
     bool full = count == 0 || (count >= 16 && (count & (count - 1)) == 0); /* room for 16, 32, 64, … */
     if (full) {
-        void *grown = arena_alloc_array(arena, count ? 2 * count : 16, size);
+        char *grown = arena_alloc_array(arena, count ? 2 * count : 16, size);
         if (!grown) return NULL;
-        if (count) memcpy(grown, *array, count * size);
-        *array = grown;
+        if (count) memcpy(grown, at, count * size);
+        memcpy(array, &grown, sizeof grown);
+        at = grown;
     }
-    return (char *)*array + count * size;
+    return at + count * size;
 }
 
 char *arena_strdup(struct arena *arena, const char *text)

@@ -18,9 +18,9 @@ void *arena_alloc(struct arena *arena, size_t bytes);
 /* count × size with an overflow check; NULL on overflow. */
 void *arena_alloc_array(struct arena *arena, size_t count, size_t size);
 
-/* Returns room for one more element of `size` bytes behind the `count` of an array in the arena; a full array
- * is moved. NULL when memory runs out. */
-void *arena_grow(struct arena *arena, void **array, size_t count, size_t size);
+/* Returns room for one more element of `size` bytes behind the `count` of an array in the arena. A full array
+ * is moved, therefore `array` is the address of the pointer to it. NULL when memory runs out. */
+void *arena_grow(struct arena *arena, void *array, size_t count, size_t size);
 
 char *arena_strdup(struct arena *arena, const char *text);
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -130,7 +130,7 @@ int64_t allocator_close(struct allocator *a)
         const struct allocator_usage *u = &a->tags[i];
         if (u->count && a->options.report)
             fprintf(a->options.report, "never freed: %s, %" PRId64 " block%s of %s together\n", u->tag,
-                    u->count, u->count == 1 ? "" : "s", TEXT_BYTES(u->live));
+                    u->count, text_plural(u->count), TEXT_BYTES(u->live));
     }
     free_records(a, NULL);
     allocator_source_close(&a->source);

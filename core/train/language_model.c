@@ -71,7 +71,7 @@ static enum status check_labels(const struct language_model *m, enum task_part n
         "data.padding = %" PRId64 ": all labels of the first %" PRIu64
         " sequence%s of %s are padding, so there is no loss to compute (set data.padding to the id "
         "that pads sequences, or look at the data)",
-        c->data.padding, sequences, sequences == 1 ? "" : "s", where);
+        c->data.padding, sequences, text_plural((int64_t)sequences), where);
 }
 
 /* Opens source `i`, which is `corpus`, of a part and of the one that holds out `fraction` of it. */

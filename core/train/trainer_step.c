@@ -22,6 +22,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/heap.h"
+#include "core/base/text.h"
 
 enum { TRACE_BYTES_MAX = 1 << 30 }; /* of one rank, on its way to rank 0 */
 
@@ -54,7 +55,7 @@ static enum status check_allocations(struct trainer *t, struct err *err)
     return err_set(err, STATUS_FAILED,
                    "--check-allocations: step %" PRId64 " made %" PRId64 " heap allocation%s and %" PRId64
                    " of device memory; after the first step there should be none",
-                   trainer_queued(t) - 1, heap, heap == 1 ? "" : "s", device);
+                   trainer_queued(t) - 1, heap, text_plural(heap), device);
 }
 
 /* ---- opening ---- */

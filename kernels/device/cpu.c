@@ -84,7 +84,7 @@ static void device_describe(struct device *device, struct device_info *out)
     memset(out, 0, sizeof *out);
     processor_name(processor, sizeof processor);
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
-             device->threads == 1 ? "" : "s", ISA_LABEL);
+             text_plural(device->threads), ISA_LABEL);
     static const char *const products[] = {
         [WAY_FMA] = "", [WAY_DOTS] = ", bf16 by dot products", [WAY_AMX] = ", products by AMX"};
     snprintf(out->computes, sizeof out->computes, "%s%s", ISA_LABEL, products[cpu_product_way()]);

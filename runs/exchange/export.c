@@ -160,7 +160,7 @@ struct metric_list {
 static enum status add_metric(struct metric_list *list, struct arena *arena, struct metric_source metric,
                               struct err *err)
 {
-    struct metric_source *added = arena_grow(arena, (void **)&list->of, list->count, sizeof *added);
+    struct metric_source *added = arena_grow(arena, &list->of, list->count, sizeof *added);
     if (!added || !metric.name) return err_no_memory(err, "a list of metrics");
     *added = metric;
     list->count++;

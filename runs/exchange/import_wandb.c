@@ -24,8 +24,8 @@ struct wandb {
     struct import_rows tags;
     json_t *config;
     struct arena arena; /* the axes, and the names of objects */
-    void *axes;         /* an array of struct axis */
-    void *objects;      /* of char *: the names of tables, pictures and the like, with a dot behind */
+    struct axis *axes;
+    char **objects; /* the names of tables, pictures and the like, with a dot behind */
     size_t axis_count, object_count;
     const char *step_name; /* the metric that is the step; NULL: wandb's number of the row */
     int64_t step;          /* of the newest row of the history */
@@ -122,13 +122,12 @@ static enum status read_metric(struct wandb *w, struct protobuf metric)
  */
 static const char *defined_step(const struct wandb *w, const char *metric)
 {
-    const struct axis *axes = w->axes;
     const char *found = NULL;
     for (size_t i = w->axis_count; i-- > 0;) {
-        size_t n = strlen(axes[i].metric);
-        bool glob = n && axes[i].metric[n - 1] == '*';
-        if (strcmp(axes[i].metric, metric) == 0) return axes[i].step;
-        if (!found && glob && strncmp(axes[i].metric, metric, n - 1) == 0) found = axes[i].step;
+        size_t n = strlen(w->axes[i].metric);
+        bool glob = n && w->axes[i].metric[n - 1] == '*';
+        if (strcmp(w->axes[i].metric, metric) == 0) return w->axes[i].step;
+        if (!found && glob && strncmp(w->axes[i].metric, metric, n - 1) == 0) found = w->axes[i].step;
     }
     return found;
 }
@@ -190,10 +189,10 @@ static int64_t step_of(const struct wandb *w, struct protobuf history, double *w
 /* Remembers the object to which a key belongs: "tab._type" gives "tab.". */
 static enum status note_type(struct wandb *w, const char *key)
 {
-    char **objects = w->objects, *name;
+    char *name;
     size_t n = strlen(key) - strlen("_type");
     for (size_t i = 0; i < w->object_count; i++)
-        if (strlen(objects[i]) == n && strncmp(objects[i], key, n) == 0) return STATUS_OK;
+        if (strlen(w->objects[i]) == n && strncmp(w->objects[i], key, n) == 0) return STATUS_OK;
     if (!(name = arena_printf(&w->arena, "%.*s", (int)n, key))) return no_memory(w);
     char **slot = arena_grow(&w->arena, &w->objects, w->object_count, sizeof *slot);
     if (!slot) return no_memory(w);
@@ -205,11 +204,10 @@ static enum status note_type(struct wandb *w, const char *key)
 /* Leaves out the numbers that describe a table, a picture and the like, such as its size. */
 static void leave_out_objects(struct wandb *w)
 {
-    char **objects = w->objects;
     for (size_t i = 0; i < w->import->metrics.count; i++) {
         struct import_metric *metric = &w->import->metrics.all[i];
         for (size_t k = 0; k < w->object_count; k++)
-            metric->left_out |= strncmp(metric->name, objects[k], strlen(objects[k])) == 0;
+            metric->left_out |= strncmp(metric->name, w->objects[k], strlen(w->objects[k])) == 0;
     }
 }
 

@@ -61,13 +61,12 @@ static bool add_column(struct table *table, const char *title)
 {
     bool right = *title == '>';
     const char *text = clean_line_new(&table->arena, title + right);
-    void *columns = table->columns;
-    struct table_column *added = arena_grow(&table->arena, &columns, table->column_count, sizeof *added);
+    struct table_column *added =
+        arena_grow(&table->arena, &table->columns, table->column_count, sizeof *added);
     if (!added) return false;
     int width = glyph_text_width(text);
     *added =
         (struct table_column){text, right, width < TITLE_MOST ? width : TITLE_MOST}; /* longer ones are cut */
-    table->columns = columns;
     table->column_count++;
     return true;
 }
@@ -81,15 +80,13 @@ void table_cell(struct table *table, const char *title, const char *format, ...)
 {
     char text[TEXT_ROOM];
     TEXT_FORMAT(text, format);
-    void *cells = table->cells;
-    const char **added = arena_grow(&table->arena, &cells, table->cell_count, sizeof *added);
+    const char **added = arena_grow(&table->arena, &table->cells, table->cell_count, sizeof *added);
     if (!added || (table->next == table->column_count && !add_column(table, title))) return;
     struct table_column *column = &table->columns[table->next++];
     const char *cell = clean_line_new(&table->arena, text);
     int width = glyph_text_width(cell);
     if (width > column->width) column->width = width;
     *added = cell;
-    table->cells = cells;
     table->cell_count++;
 }
 

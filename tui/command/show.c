@@ -121,13 +121,13 @@ static void print_measures(struct output *o, const struct run_history *h)
 static void print_older_measures(struct output *o, const struct run_history *h)
 {
     struct arena arena = {0};
-    void *seen = NULL;
+    const char **seen = NULL;
     size_t count = 0;
     output_list(o, "older_measures", "Newest values of other measures");
     for (size_t i = 0; i < h->measure_count; i++) {
         const struct measure_record *measure = &h->measures[i];
         size_t k = 0;
-        while (k < count && strcmp(((const char **)seen)[k], measure->name) != 0) k++;
+        while (k < count && strcmp(seen[k], measure->name) != 0) k++;
         if (k < count) continue;
         const char **name = arena_grow(&arena, &seen, count, sizeof *name);
         if (!name) break;

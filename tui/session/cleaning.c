@@ -26,8 +26,7 @@ static enum status add(struct cleaning *c, enum cleaning_kind kind, const char *
 {
     char path[PATH_MAX];
     struct stat found;
-    void *items = c->items;
-    struct cleaning_item *item = arena_grow(&c->arena, &items, c->count, sizeof *item);
+    struct cleaning_item *item = arena_grow(&c->arena, &c->items, c->count, sizeof *item);
     enum status status = file_format_path(path, sizeof path, err, "%s%s%s/%s", store_home(c->store),
                                           *run ? "/runs/" : "", run, name);
     if (status) return status;
@@ -37,7 +36,6 @@ static enum status add(struct cleaning *c, enum cleaning_kind kind, const char *
     if (!item || !item->run || !item->name) return err_no_memory(err, "what can be removed");
     if (kind != CLEANING_KEPT) file_tree_bytes(path, &item->bytes);
     if (lstat(path, &found) == 0) item->inode = found.st_ino;
-    c->items = items;
     c->count++;
     return STATUS_OK;
 }

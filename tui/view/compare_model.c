@@ -474,7 +474,6 @@ enum status compare_model_quantities(const struct compare_model *model, struct s
                                      struct arena *arena, struct quantity **out, size_t *count,
                                      struct err *err)
 {
-    void *grown = NULL;
     struct quantity *all = NULL, *listed, *sorted;
     size_t n = 0, found = 0, placed = 0;
     enum status status = STATUS_OK;
@@ -487,10 +486,9 @@ enum status compare_model_quantities(const struct compare_model *model, struct s
         for (size_t i = 0; i < found && !status; i++) {
             size_t k = 0;
             while (k < n && strcmp(all[k].name, listed[i].name) != 0) k++;
-            struct quantity *added = k < n ? &all[k] : arena_grow(arena, &grown, n, sizeof *added);
+            struct quantity *added = k < n ? &all[k] : arena_grow(arena, &all, n, sizeof *added);
             if (!added) return err_no_memory(err, "the quantities of runs");
             *added = listed[i];
-            all = grown;
             n += k == n;
         }
     }
