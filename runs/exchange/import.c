@@ -209,13 +209,14 @@ static enum status fill_run(struct import *import, const char *id, const char *m
 }
 
 /* Names the run by its staged row or else by `fallback`: with -2, -3, … where a run has the name, as commands
- * would then find the import by it. */
-static enum status choose_name(struct import *import, const char *fallback, struct import_outcome *made)
+ * would then find the import by it. message: that of the run. */
+static enum status choose_name(struct import *import, const char *fallback, const char *message,
+                               struct import_outcome *made)
 {
     char stem[RUN_NAME_CLEAN_MAX];
     sqlite3_stmt *select;
     bool row;
-    int64_t others;
+    int64_t others, again = 0;
     enum status status =
         store_query(import->store, &select, import->err, "select name from temp.stage_runs", "");
     if (!status) status = store_step(import->store, select, &row, import->err);
@@ -232,6 +233,11 @@ static enum status choose_name(struct import *import, const char *fallback, stru
         snprintf(made->name, sizeof made->name, "%.*s-%d", (int)utf8_cut(stem, RUN_NAME_CLEAN_MAX - 12), stem,
                  n);
     }
+    if (!status && *made->wanted)
+        status =
+            store_number(import->store, &again, 0, import->err,
+                         "select count(*) from runs where name = ?1 and message = ?2", "ss", stem, message);
+    made->again = again > 0;
     return status;
 }
 
@@ -289,7 +295,7 @@ static enum status make_run(struct import *import, const char *name, const char 
      * old when the run is written, and such a write fails at once */
     enum status status = import_remove_incomplete(&import->turns, incomplete);
     bool keep = !name && import_is_id(import->run);
-    if (!status && !name) status = choose_name(import, keep ? import->run + 16 : fallback, &made);
+    if (!status && !name) status = choose_name(import, keep ? import->run + 16 : fallback, message, &made);
     if (!status) status = look_at_staged(import, &made, &start, &run, &staged);
     if (status) return status;
     run.name = name ? name : made.name;

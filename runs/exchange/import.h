@@ -30,8 +30,9 @@ struct import_outcome {
     char id[RUN_ID_MAX];
     char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which another run has;
                                                                   "": was given, none */
-    int64_t steps, evals, measures;                            /* rows stored */
-    char remark[300]; /* about something that was left out; "": nothing */
+    bool again;                     /* that one was imported from files of the same paths */
+    int64_t steps, evals, measures; /* rows stored */
+    char remark[300];               /* about something that was left out; "": nothing */
     char
         names[300]; /* "loss is train/loss, …": of metrics whose name here is not plain; "": there are none */
 };

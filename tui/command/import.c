@@ -24,9 +24,14 @@ static enum status import_logs(struct store *store, const struct words *words, c
     const char *id = CLEAN_LINE(outcome.id);
     if (*outcome.remark) output_warn("%s", outcome.remark);
     puts(id);
-    if (*outcome.wanted)
+    const char *wanted = CLEAN_LINE(outcome.wanted);
+    if (*wanted)
         fprintf(stderr, "the run is called %s, as there is another run %s\n", CLEAN_LINE(outcome.name),
-                CLEAN_LINE(outcome.wanted));
+                wanted);
+    if (outcome.again)
+        fprintf(stderr,
+                "%s was imported from the same path; if the log has grown since, delete it: %s delete %s\n",
+                wanted, TEXT_PROGRAM, wanted);
     if (*outcome.names) fprintf(stderr, "names of the log: %s\n", outcome.names);
     fprintf(stderr, "imported %lld step%s%s%lld evaluation%s", (long long)outcome.steps,
             text_plural(outcome.steps), outcome.measures ? ", " : " and ", (long long)outcome.evals,

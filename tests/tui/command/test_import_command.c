@@ -76,6 +76,26 @@ TEST_CASE(import_prints_the_id_and_every_command_knows_the_run)
     assert_non_null(strstr(out, "main.log"));
 }
 
+TEST_CASE(importing_a_log_again_says_how_to_keep_the_newer_run_alone)
+{
+    char home[PATH_MAX];
+    three_runs_home("import-again", home);
+    const char *log = kept_format("%s/train/main.log", home),
+               *other = kept_format("%s/b/train/main.log", home);
+    assert_int_equal(file_make_folders(kept_format("%s/train", home), NULL), STATUS_OK);
+    assert_int_equal(file_make_folders(kept_format("%s/b/train", home), NULL), STATUS_OK);
+    stage_write(log, "s:0 trl:3\n", 10);
+    stage_write(other, "s:0 trl:3\n", 10);
+    process_run(0, "import", log, NULL);
+    assert_null(strstr(process_stderr(process_run(0, "import", other, NULL)), "delete"));
+    stage_write(log, "s:0 trl:3\ns:1 trl:2\n", 20);
+    struct process *p = process_run(0, "import", log, NULL);
+    assert_non_null(strstr(process_stderr(p), "the run is called train-3, as there is another run train\n"
+                                              "train was imported from the same path; if the log has grown "
+                                              "since, delete it: "));
+    assert_non_null(strstr(process_stderr(p), " delete train\n"));
+}
+
 TEST_CASE(a_run_with_the_configuration_of_another_program_cannot_be_resumed)
 {
     static const char *const commands[] = {"resume", "fork"};
