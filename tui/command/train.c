@@ -203,7 +203,8 @@ static enum status resume(const char *command, const struct options *o, const st
                    finished ? "has finished" : "was stopped early");
         return STATUS_OK;
     }
-    bool ended = run->info.status == RUN_FINISHED || run->info.status == RUN_EARLY_STOPPED;
+    bool ended = run->info.status == RUN_FINISHED || run->info.status == RUN_EARLY_STOPPED ||
+                 run->info.status == RUN_STOPPED;
     if (ended && o->until > 0 && o->until <= run->info.steps) {
         output_say("%s: nothing is left to do until step %" PRId64 ", the run has %" PRId64 " steps",
                    run->info.id, o->until, run->info.steps);

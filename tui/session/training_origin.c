@@ -19,7 +19,8 @@
  * between its last checkpoint and its end (not `ended`) has its end left. */
 static enum status check_rest(const struct training_session *s, const char *run, bool ended, struct err *err)
 {
-    int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps;
+    int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps,
+            until = s->options->until;
     const struct early_stopping *e = &trainer_state(s->trainer)->stopping;
     const char *program = TEXT_PROGRAM, *again = s->options->fork ? "fork" : "resume";
     if (step > total || (step == total && ended))
@@ -28,6 +29,12 @@ static enum status check_rest(const struct training_session *s, const char *run,
                        " steps (to train longer: %s %s %s --train.total_steps=%" PRId64
                        "; to start from an earlier checkpoint: %s fork %s --step N)",
                        run, step, total, program, again, run, step * 2, program, run);
+    if (until > 0 && (step > until || (step == until && ended)))
+        return err_set(err, STATUS_USAGE,
+                       "run %s: its checkpoint has done %" PRId64 " steps, and --until %" PRId64
+                       " leaves none to do (name a later step; to start from an earlier checkpoint: "
+                       "%s fork %s --step N)",
+                       run, step, until, program, run);
     if (ended && e->patience > 0 && e->used >= e->patience)
         return err_set(
             err, STATUS_USAGE,

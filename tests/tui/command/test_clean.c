@@ -317,7 +317,8 @@ STAGE_CASE(a_run_that_trains_is_left_as_it_is, struct stage *s)
     clean(NULL);
     assert_null(strchr(checkpoints(folder), ' ')); /* one is left */
     assert_int_equal(count_caches(s), 0);
-    process_run(0, "resume", "live", "--until=1", "--train.total_steps=200000000", "--progress=none", NULL);
+    process_run(0, "resume", "live", kept_format("--until=%s", stage_query(s, "select steps + 1 from runs")),
+                "--progress=none", NULL);
 }
 
 static bool ended_or_fewer(struct process *p, void *context)
@@ -378,7 +379,7 @@ STAGE_CASE(a_deletion_that_is_killed_leaves_no_half_checkpoint_and_goes_on, stru
 {
     char *other = train(s, "other"), *folder = train(s, "gone");
     const char *whole = checkpoints(folder);
-    process_run(0, "fork", "gone", "--name=heir", "--until=1", "--train.total_steps=60", "--progress=none",
+    process_run(0, "fork", "gone", "--name=heir", "--until=41", "--train.total_steps=60", "--progress=none",
                 NULL);
     for (int calls = 0; !delete_killed(s, folder, calls); calls++) {
         const char *now = checkpoints(folder);

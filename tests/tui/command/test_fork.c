@@ -98,7 +98,7 @@ STAGE_CASE(a_checkpoint_that_is_used_stays_until_it_is_read_while_its_run_trains
                                       "--sample.every=0", "--progress=json", NULL);
     process_wait_lines(p, 40);
     for (int i = 0; i < 6; i++) {
-        process_run(0, "fork", "live", "--until=1", "--train.total_steps=100000000", "--progress=none", NULL);
+        process_run(0, "fork", "live", "--decay=1", "--train.warmup_steps=0", "--progress=none", NULL);
         process_run(0, "generate", "live", "--prompt=the", "--max-tokens=2", NULL);
         process_run(0, "model", "export", "live", "-o", out, NULL);
         assert_int_equal(file_remove_tree(out, NULL), STATUS_OK);

@@ -12,6 +12,7 @@
 #include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
+#include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -294,7 +295,14 @@ STAGE_CASE(a_run_until_a_step_is_tagged_and_resumed, struct stage *s)
     stage_expect(s, "select group_concat(tag) from (select tag from tags order by tag)", "first,short");
     stage_expect(s, "select step from checkpoints order by step desc limit 1", "7");
     process_run(0, "resume", "latest", "--until=5", "--progress=none", NULL); /* it is farther */
-    stage_expect(s, "select steps from runs", "7");
+    stage_expect(s, "select steps || ' ' || (select count(*) from segments) from runs", "7 1");
+    process_expect_sentence(process_run(2, "fork", "latest", "--until=7", "--progress=none", NULL),
+                            "its checkpoint has done 7 steps, and --until 7 leaves none to do");
+    stage_expect(s, "select count(*) from runs", "1");
+    store_fixture_sql(s->home, "update runs set status = 'failed'"); /* whose steps may be no longer there */
+    process_expect_sentence(process_run(2, "resume", "latest", "--until=5", "--progress=none", NULL),
+                            "its checkpoint has done 7 steps, and --until 5 leaves none to do");
+    stage_expect(s, "select count(*) from segments", "1");
     process_run(0, "resume", "latest", "--progress=none", NULL);
     stage_expect(s, "select steps || ' ' || status from runs", "40 finished");
     assert_non_null(strstr(process_stderr(process_run(0, "resume", "latest", "--until=30", NULL)),
