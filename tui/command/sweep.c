@@ -180,6 +180,7 @@ static enum status plan(struct plan_of_sweep *p, const struct options *o, const 
                         struct err *err)
 {
     struct sweep *sweep = &p->sweep;
+    interrupt_catch();
     enum status status = o->name ? sweep_name(sweep, o->name, err) : choose_name(sweep, words->words[0], err);
     sweep->factor = (int)o->factor;
     sweep->ranks = o->ranks ? (int)o->ranks : 1;

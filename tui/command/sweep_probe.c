@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,10 @@
 #include <unistd.h>
 
 #include "tui/command/progress_bar.h"
+#include "tui/session/process.h"
 #include "tui/session/training_session.h"
+
+enum { POLL_MS = 10 };
 
 /* In memory that the process shares. */
 struct answer {
@@ -98,11 +102,15 @@ enum status sweep_probe(const struct config *config, const char *device, int ran
         probe(config, device, notes, shared);
         _exit(0);
     }
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    for (bool told = false; child > 0 && waitpid(child, &status, WNOHANG) == 0; poll(NULL, 0, POLL_MS)) {
+        if (!interrupt_requested() || told) continue;
+        kill(child, SIGTERM); /* it need not be in the group that was signalled */
+        told = true;
+    }
     struct answer answer = *shared;
     munmap(shared, sizeof *shared);
     if (child < 0) return err_set(err, STATUS_FAILED, "cannot start a process: %s", strerror(errno));
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) return err_set(err, STATUS_INTERRUPTED, "%s", "");
+    if (interrupt_requested()) return err_set(err, STATUS_INTERRUPTED, "interrupted while checking the runs");
     if (status)
         return err_set(err, STATUS_FAILED, "checking a run ended with %s %d",
                        WIFSIGNALED(status) ? "signal" : "status",

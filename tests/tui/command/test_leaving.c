@@ -2,6 +2,7 @@
  * failure is never reported as a success, and no checkpoint is newer than the history. */
 #include <dirent.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,15 +28,20 @@ static bool catches_sigterm(struct process *p, void *context)
     return line && sscanf(line, "SigCgt: %llx", &caught) == 1 && caught >> (SIGTERM - 1) & 1;
 }
 
-STAGE_CASE(a_signal_while_the_corpus_is_prepared_leaves_no_run, struct stage *s)
+static void write_long_corpus(const struct stage *s)
 {
-    static const int signals[] = {SIGTERM, SIGINT}, codes[] = {0, 130};
     size_t size = 48 << 20;
     char *text = malloc(size);
     assert_non_null(text);
     for (size_t i = 0; i < size; i++) text[i] = (char)('a' + i % 23);
     stage_write(s->corpus, text, size);
     free(text);
+}
+
+STAGE_CASE(a_signal_while_the_corpus_is_prepared_leaves_no_run, struct stage *s)
+{
+    static const int signals[] = {SIGTERM, SIGINT}, codes[] = {0, 130};
+    write_long_corpus(s);
     for (int i = 0; i < 2; i++) {
         struct process *p = process_start("train", s->config, "--progress=none", NULL);
         process_wait(p, catches_sigterm, NULL);
@@ -45,6 +51,24 @@ STAGE_CASE(a_signal_while_the_corpus_is_prepared_leaves_no_run, struct stage *s)
         process_close(p);
         assert_int_equal(stage_count_runs(), 0);
         assert_int_equal(stage_count_leftovers(s), 0);
+    }
+}
+
+/* Sent to that process alone, not to those that check the runs. */
+STAGE_CASE(a_signal_while_a_sweep_is_planned_leaves_none, struct stage *s)
+{
+    static const int signals[] = {SIGTERM, SIGINT}, codes[] = {143, 130};
+    static const char *const ways[] = {"--dry-run", "--jobs=1"};
+    write_long_corpus(s);
+    for (int i = 0; i < 2; i++) {
+        struct process *p = process_start("sweep", s->config, "--train.seed=1,2", ways[i], NULL);
+        process_wait(p, catches_sigterm, NULL);
+        process_signal(p, signals[i]);
+        process_expect(codes[i], p);
+        process_expect_sentence(p, "interrupted while checking the runs");
+        process_close(p);
+        assert_int_equal(stage_count_leftovers(s), 0);
+        assert_non_null(strstr(process_stderr(process_run(0, "sweep", "show", NULL)), "no sweeps yet"));
     }
 }
 
