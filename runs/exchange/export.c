@@ -361,12 +361,25 @@ enum status export_curves(const struct export_curve *curves, size_t count, const
 
 /* ---- TensorBoard ---- */
 
-/* A measure may have the name of a column, such as loss, whose values it must not be mixed with. */
-static const char *tag_of(const struct metric_source *metric, char tag[EVENT_TAG_MAX])
+/* Whether a column, or another measure than this one, has the name. */
+static bool is_of_another(const struct metric_list *metrics, const struct metric_source *measure,
+                          const char *name)
 {
-    bool column = table_column(TABLE_STEPS, metric->name) || table_column(TABLE_EVALS, metric->name);
-    clean_line(tag, EVENT_TAG_MAX - 2, metric->name);
-    if (metric->table == TABLE_MEASURES && column) strcat(tag, "_2");
+    for (size_t m = 0; m < metrics->count; m++)
+        if (&metrics->of[m] != measure && strcmp(metrics->of[m].name, name) == 0) return true;
+    return table_column(TABLE_STEPS, name) || table_column(TABLE_EVALS, name);
+}
+
+/* A measure may have the name of a column, such as loss, whose values it must not be mixed with: loss_2,
+ * or a higher number if another measure has that name. */
+static const char *tag_of(const struct metric_list *metrics, const struct metric_source *metric,
+                          char tag[EVENT_TAG_MAX])
+{
+    enum { ROOM = 12 };
+    clean_line(tag, EVENT_TAG_MAX - ROOM, metric->name);
+    size_t n = strlen(tag);
+    for (int i = 2; metric->table == TABLE_MEASURES && is_of_another(metrics, metric, tag); i++)
+        snprintf(tag + n, ROOM, "_%d", i);
     return tag;
 }
 
@@ -379,16 +392,16 @@ static bool can_name_file(const char *name)
 }
 
 static enum status write_table(struct store *store, sqlite3_stmt *select, const struct metric_source *metric,
-                               const char *folder, struct err *err)
+                               const char *tag, const char *folder, struct err *err)
 {
     static const char *const header[] = {"Wall time", "Step", "Value"};
     struct file_out file;
-    char path[PATH_MAX], tag[EVENT_TAG_MAX];
+    char path[PATH_MAX];
     if (!can_name_file(metric->name))
         return err_set(err, STATUS_CORRUPT,
                        "measure %.80s: its name cannot be the name of a file (a damaged database?)",
                        CLEAN_LINE(metric->name));
-    enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, tag_of(metric, tag));
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, tag);
     if (!status) status = file_out_replace(&file, path, "Wall time,Step,Value", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
@@ -415,9 +428,10 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
         bool row;
         status = select_metric(store, run_id, &metrics.of[m], &select, &row, err);
         if (status || !row) continue;
-        status = write_table(store, select, &metrics.of[m], folder, err);
+        status =
+            write_table(store, select, &metrics.of[m], tag_of(&metrics, &metrics.of[m], tag), folder, err);
         sqlite3_reset(select);
-        if (!status) (*written)[*count] = arena_strdup(arena, tag_of(&metrics.of[m], tag));
+        if (!status) (*written)[*count] = arena_strdup(arena, tag);
         if (!status && !(*written)[(*count)++]) status = err_no_memory(err, "a list of metrics");
     }
     store_read_end(store);
@@ -426,13 +440,11 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
 
 /* Writes the values of a metric, if it has any, and adds their number to *count. */
 static enum status write_scalars(struct store *store, const char *run_id, const struct metric_source *metric,
-                                 struct record_writer *out, int64_t *count, struct err *err)
+                                 const char *tag, struct record_writer *out, int64_t *count, struct err *err)
 {
     sqlite3_stmt *select;
     bool row;
-    char tag[EVENT_TAG_MAX];
     enum status status = select_metric(store, run_id, metric, &select, &row, err);
-    tag_of(metric, tag);
     for (; !status && row && !out->error; ++*count, status = store_step(store, select, &row, err))
         event_out_scalar(out, tag, sqlite3_column_int64(select, STEP), store_column_double(select, WALL_TIME),
                          store_column_double(select, VALUE));
@@ -446,13 +458,15 @@ static enum status write_events(struct store *store, const struct run_info *run,
                                 struct err *err)
 {
     static const char length[] = "\x18"; /* of the first record */
+    char tag[EVENT_TAG_MAX];
     struct record_writer out;
     struct file_out file;
     enum status status = file_out_replace(&file, path, length, err);
     if (status) return status;
     event_out_begin(&out, file.stream, run->created_at);
     for (size_t m = 0; !status && m < metrics->count; m++)
-        status = write_scalars(store, run->id, &metrics->of[m], &out, count, err);
+        status = write_scalars(store, run->id, &metrics->of[m], tag_of(metrics, &metrics->of[m], tag), &out,
+                               count, err);
     bool nothing = !status && !out.error && !*count;
     status = file_out_close(&file, nothing ? STATUS_NOT_FOUND : status, out.error, err);
     return nothing ? STATUS_OK : status;

@@ -306,6 +306,17 @@ TEST_CASE(a_measure_with_the_name_of_a_column_is_not_mixed_with_it)
     assert_string_equal(
         text, "Wall time,Step,Value\r\n1700000000,2,0.25\r\n1700000004,4,0.5\r\n1700000008,8,nan\r\n");
     free(text);
+    store_fixture_sql(home, "insert into measures(run_id, segment, step, name, value)"
+                            " select run_id, segment, step, 'loss_2', 7 from measures where name = 'loss'");
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &files, &err),
+                     STATUS_OK);
+    assert_string_equal(written[files - 3], "loss_3");
+    assert_string_equal(written[files - 2], "loss_2");
+    arena_release(&arena);
+    text = store_fixture_slurp(path, NULL);
+    assert_non_null(strstr(text, "1700000000,2,7\r\n"));
+    free(text);
+    store_fixture_sql(home, "delete from measures where name = 'loss_2'");
     store_fixture_sql(home, "update measures set name = char(27) || '[2J/../a' where name = 'other-1.b'");
     assert_int_equal(export_events(store, id, everything, home, path, &count, &err), STATUS_OK);
     expect_events(path, "select distinct name from measures order by name", "loss_2\n\xef\xbf\xbd_2j_a");
