@@ -21,6 +21,7 @@ struct reader {
     int header_count, field;
     struct import_rows rows; /* a newer anneal's file may have more fields */
     bool own;                /* one of our tables, whose first field is the run */
+    bool no_step;            /* the record being read has a step that is none */
 };
 
 /* ---- TensorBoard: the file's name is the metric ---- */
@@ -166,6 +167,15 @@ static char *without_blanks(char *text)
     return *text ? text : NULL;
 }
 
+/* Whether the next field, of this text, is the step of one of TensorBoard's scalars, and no step: event files
+ * have these, too, where a program logs before its first step. */
+static bool is_no_step(const struct reader *r, const char *text)
+{
+    int64_t step;
+    return !r->own && r->field == 1 && text && text_parse_int(text, &step) &&
+           (step < 0 || step > IMPORT_STEP_MAX);
+}
+
 static void take_field(void *bytes, size_t n, void *context)
 {
     struct reader *r = context;
@@ -181,6 +191,8 @@ static void take_field(void *bytes, size_t n, void *context)
         r->status = import_bad(r->import, "has more fields than %d", r->header_count);
     else if (r->own && r->field == 0)
         r->status = check_run(r, text ? text : "");
+    else if (is_no_step(r, text))
+        r->no_step = true;
     else if (r->field - r->own < r->rows.count)
         r->status = import_rows_field(&r->rows, r->field - r->own, text);
     r->field++;
@@ -196,9 +208,11 @@ static void take_end(int c, void *context)
     else if (r->field != r->header_count)
         r->status = import_bad(r->import, "has %d field%s, but the header has %d", r->field,
                                text_plural(r->field), r->header_count);
+    else if (r->no_step)
+        r->rows.nan = 0, r->import->left_out++;
     else
         r->status = import_rows_store(&r->rows);
-    r->in_header = false;
+    r->in_header = r->no_step = false;
     r->field = 0;
 }
 

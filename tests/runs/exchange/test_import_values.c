@@ -89,6 +89,15 @@ TEST_CASE(of_scalars_the_last_record_of_a_step_counts_with_its_nan)
     expect_cell("grad_norm", 0, NAN, false);
 }
 
+TEST_CASE(a_scalar_before_the_first_step_is_left_out)
+{
+    struct import_outcome outcome =
+        import_texts((const char *[]){"loss.csv", SCALARS "9,-1,nan\n10,0,3\n11,1000000000000001,2\n", NULL});
+    assert_string_equal(outcome.remark, "2 values were left out: the step is below 0 or above 10^15");
+    assert_int_equal(outcome.steps, 1);
+    expect_cell("loss", 0, 3, false);
+}
+
 static double of_run(const char *column)
 {
     char sql[80];
