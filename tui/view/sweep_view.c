@@ -29,7 +29,7 @@ struct sweep_state {
     double *places;                               /* of each run on each axis */
     struct list list;
     const char *measure; /* "val loss" */
-    double read_at;      /* like workbench->uptime */
+    double read_at, now; /* like workbench->uptime, and in Unix seconds */
     bool stale, live;    /* live: a run is training */
 };
 
@@ -150,7 +150,8 @@ static bool follows(const struct comparison *c, const char *key)
 /* Reads the runs with the tag; on failure the old ones stay. */
 static enum status load(struct workbench *workbench, struct sweep_state *state, struct err *err)
 {
-    struct sweep_state next = {.list = state->list, .measure = "val loss", .read_at = workbench->uptime};
+    struct sweep_state next = {
+        .list = state->list, .measure = "val loss", .read_at = workbench->uptime, .now = workbench->now};
     struct run_info *all = NULL;
     size_t count = 0, n = 0;
     memcpy(next.tag, state->tag, sizeof next.tag);
@@ -246,7 +247,7 @@ static void draw_cell(const void *view, size_t i, int column, struct pen pen)
 {
     const struct sweep_state *state = view;
     const struct run_info *run = &state->runs[i];
-    struct status_label status = label_status(run->status);
+    struct status_label status = label_state(run, state->now);
     char text[96];
     if (column == COLUMN_RUN) {
         pen_print(&pen, STYLE_TEXT, 0, "%s", run->name);

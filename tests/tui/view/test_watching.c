@@ -114,7 +114,11 @@ TEST_CASE(a_suspended_trainer_is_said_to_be_so_at_once)
     struct workbench *workbench = headless_open(quiet->home, NULL);
     workbench_tick(workbench, quiet->now + 2);
     headless_expect_row(workbench, 80, 24, "mortal", "‖ suspended", " 2s ago ");
-    headless_type(workbench, "\r");
+    store_fixture_sql(quiet->home, "insert into tags(run_id, tag) select id, 'sweep:lr' from runs");
+    workbench_tick(workbench, quiet->now + 2);
+    headless_type(workbench, "W");
+    headless_expect_row(workbench, 80, 24, "mortal", " suspended");
+    headless_type(workbench, "q\r");
     headless_expect_row(workbench, 80, 24, "mortal", "‖ suspended", "no sign of life for 2.0s");
     headless_expect_not(workbench, 80, 24, "ETA");
     headless_expect_row(workbench, 40, 10, "mortal", "‖ suspended");
