@@ -139,6 +139,9 @@ static enum status check_data(const char *key, const char *value, struct err *er
 {
     struct inputs inputs = {0};
     enum status status = *value ? inputs_peek(value, &inputs, err) : STATUS_OK;
+    for (size_t i = 0; !status && i < inputs.count && inputs.tokens; i++)
+        if (!file_exists(inputs.paths[i]))
+            status = err_set(err, STATUS_NOT_FOUND, "%.200s: no such file", inputs.paths[i]);
     inputs_close(&inputs);
     return status ? err_prefix(err, "%s", key) : STATUS_OK;
 }

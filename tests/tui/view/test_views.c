@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
@@ -398,6 +399,19 @@ TEST_CASE(one_of_a_thing_is_not_many)
     assert_non_null(
         strstr(preview.warning, "train.warmup_steps = 100 is not shorter than the run of 1 step:"));
     assert_non_null(strstr(preview.facts, " parameters; 1 step of 4.10k tokens, "));
+}
+
+TEST_CASE(the_form_misses_token_files_and_texts_alike)
+{
+    static const char *const missing[] = {"/nowhere.tok", "/nowhere.bin", "/nowhere.txt"};
+    static struct form_preview preview;
+    char word[64];
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        snprintf(word, sizeof word, "data.val=%s", missing[i]);
+        form_preview_make((const char *const[]){word}, 1, &preview);
+        char *wanted = kept_format("data.val: %s: no such file", missing[i]);
+        assert_memory_equal(preview.problem, wanted, strlen(wanted));
+    }
 }
 
 TEST_CASE(the_form_foresees_how_much_of_a_model_its_adapters_train)
