@@ -53,6 +53,9 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
             "step%s: the decay begins inside the warm-up",
             (long long)config->train.warmup_steps, (long long)config->train.decay_steps,
             (long long)config->train.total_steps, text_plural(config->train.total_steps));
+    else if (config->train.schedule == SCHEDULE_WSD && config->train.decay_steps == 1)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "train.decay_steps = 1 has no effect: the first step of the decay still has the peak");
     if (*config->train.accumulation_plan && config->train.accumulation_steps != 1)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.accumulation_steps = %lld has no effect beside train.accumulation_plan",
