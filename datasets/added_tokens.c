@@ -100,6 +100,7 @@ void added_set_next(const struct added_set *set, const char *text, size_t n, str
     while (token->rstrip && (length = utf8_character(text + match->to, n - match->to, &point)) &&
            is_space(point))
         match->to += length;
-    if (match->from < taken) match->from = taken; /* the one before took white space that begins this one */
-    if (match->to < taken) match->to = taken;
+    /* The one before took white space that begins this one. What it took behind this one is encoded again, as
+     * Hugging Face's library does. */
+    if (match->from < taken) match->from = taken;
 }

@@ -28,7 +28,9 @@ struct added_set;
 struct added_set *added_set_new(struct arena *arena, const struct added_token *tokens, size_t count,
                                 bool normalized);
 
-/* A match in a text: what it covers, white space included, is text[from..to). */
+/* A match in a text: what it covers, white space included, is text[from..to). to < from: the match before
+ * took white space beyond the end of this one, which begins inside it; the text goes on at `to` all the same.
+ */
 struct added_match {
     const struct added_token *token; /* NULL: none is left */
     size_t from, to;

@@ -94,4 +94,31 @@ TEST_CASE(a_single_word_does_not_touch_another)
     tokenizer_close(tokenizer);
 }
 
+/* As Hugging Face's library: <x> takes all white space after it, the token of two blanks is still found
+ * there, and the text goes on behind that one. */
+TEST_CASE(white_space_taken_beyond_a_token_inside_it_is_encoded_again)
+{
+    json_t *document = json_load_file(TOKENIZER_FIXTURES "ours.json", 0, NULL);
+    struct tokenizer *tokenizer = NULL;
+    struct token_list list = {0}, newline = {0};
+    struct err err = {0};
+    int id = (int)json_object_size(json_object_get(json_object_get(document, "model"), "vocab"));
+    json_object_set_new(document, "added_tokens",
+                        json_pack("[{s:i, s:s, s:b}, {s:i, s:s}]", "id", id, "content", "<x>", "rstrip", 1,
+                                  "id", id + 1, "content", "  "));
+    char *text = json_dumps(document, 0);
+    assert_ok(tokenizer_parse_json(text, strlen(text), "t.json", &tokenizer, &err), &err);
+    assert_ok(tokenizer_encode(tokenizer, "<x>  \n", 6, &list, &err), &err);
+    assert_ok(tokenizer_encode(tokenizer, "\n", 1, &newline, &err), &err);
+    assert_int_equal(list.count, 3);
+    assert_int_equal(list.ids[0], id);
+    assert_int_equal(list.ids[1], id + 1);
+    assert_int_equal(list.ids[2], newline.ids[0]);
+    token_list_release(&list);
+    token_list_release(&newline);
+    tokenizer_close(tokenizer);
+    free(text);
+    json_decref(document);
+}
+
 TEST_MAIN()
