@@ -14,11 +14,29 @@ static bool is_blank(const char *text, size_t n)
     return true;
 }
 
-static const char *remedy(const json_error_t *problem)
+static bool begins(const char *text, size_t n, const char *words)
 {
+    size_t m = strlen(words);
+    return n >= m && memcmp(text, words, m) == 0;
+}
+
+/* For text[0..n), a line that Jansson refuses. */
+static const char *remedy(const json_error_t *problem, const char *text, size_t n)
+{
+    const char *rest = text + ((size_t)problem->position < n ? (size_t)problem->position : n);
     switch (json_error_code(problem)) {
     case json_error_invalid_utf8:
-        return "JSON is UTF-8; iconv -f latin1 -t utf8 FILE converts Latin-1";
+        return begins(text, n, "\xFF\xFE") || begins(text, n, "\xFE\xFF")
+                   ? "JSON is UTF-8; iconv -f UTF-16 -t UTF-8 FILE converts UTF-16"
+                   : "JSON is UTF-8; iconv -f latin1 -t utf8 FILE converts Latin-1";
+    case json_error_duplicate_key:
+        return "an object has each key once";
+    case json_error_invalid_syntax: /* what Python's json writes all the same */
+        if (strstr(problem->text, "near 'NaN'") || strstr(problem->text, "near 'Infinity'") ||
+            begins(rest, (size_t)(text + n - rest), "Infinity"))
+            return "JSON has no NaN and no Infinity: write null";
+        return strstr(problem->text, "invalid Unicode") ? "half of a character: write \\ufffd instead"
+                                                        : JSON_LINES_RULE;
     case json_error_premature_end_of_input:
         return "is the line cut off? " JSON_LINES_RULE;
     case json_error_numeric_overflow:
@@ -49,7 +67,7 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
     lines->object = json_loadb(line, n, flags, &problem);
     if (!lines->object)
         return err_set(err, STATUS_CORRUPT, "%s: line %" PRIu64 " column %d: %s (%s)", lines->path,
-                       lines->line, problem.column, problem.text, remedy(&problem));
+                       lines->line, problem.column, problem.text, remedy(&problem, line, n));
     *more = true;
     return STATUS_OK;
 }

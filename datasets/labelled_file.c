@@ -115,7 +115,7 @@ static void take_field(void *data, size_t n, void *context)
     const char *text = n ? data : "";
     if (r->status) return;
     if (memchr(text, '\0', n)) {
-        bad(r, "contains a NUL byte (is this a text file?)");
+        bad(r, "contains a NUL byte (is this a text file? iconv -f UTF-16 -t UTF-8 converts UTF-16)");
         return;
     }
     if (r->in_header) take_name(r, text);

@@ -93,6 +93,7 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
     REFUSED("a.tsv", "text\tlabel\na\tx\n\"b\" c\ty\n", "line 3", "quote");
     REFUSED("a.csv", "text,label\na,x\n\"b,y\nc,z\n", "line 3", "not closed");
     REFUSED("a.csv", "text,label\na,x\nb\0c,y\n", "line 3", "NUL");
+    REFUSED("a.csv", "\xFF\xFEt\0e\0x\0t\0", "line 1", "iconv -f UTF-16 -t UTF-8");
     REFUSED("a.csv", "text,label\na,x\nb,\xFF\n", "line 3", "UTF-8");
     REFUSED("a.csv", "text,label\na,x\nb,x\n", "all texts have the label \"x\"", "at least two");
     REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": }\n",

@@ -349,7 +349,13 @@ TEST_CASE(lines_that_are_no_documents_are_refused_by_their_number)
          "line 1: has no \"text\" but a conversation (set data.format = instructions"},
         {"{\"text\": 7, \"prompt\": \"a\"}\n", "line 1: its \"text\" is not a string"},
         {"{\"story\": \"a\", \"prompt\": \"b\"}\n", "the line has \"story\", \"prompt\")"},
-        {"{\"text\": \"\\ud800\"}\n", "line 1 column"},
+        {"{\"text\": \"\\ud800\"}\n", "(half of a character: write \\ufffd instead)"},
+        {"{\"text\": \"a\", \"id\": NaN}\n", "(JSON has no NaN and no Infinity: write null)"},
+        {"{\"text\": \"a\", \"id\": Infinity}\n", "(JSON has no NaN and no Infinity: write null)"},
+        {"{\"text\": \"a\", \"id\": -Infinity}\n", "(JSON has no NaN and no Infinity: write null)"},
+        {"{\"text\": \"a\", \"id\": -x}\n", "(each line must be one JSON object"},
+        {"{\"text\": \"a\", \"text\": \"b\"}\n", "(an object has each key once)"},
+        {"\xff\xfe{", "(JSON is UTF-8; iconv -f UTF-16 -t UTF-8 FILE converts UTF-16)"},
         {"\n\n", "is empty: there is nothing to learn from"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
