@@ -168,8 +168,11 @@ static enum status messages_of(const json_t *line, json_t **out, struct err *err
     if (prompt && completion)
         return err_set(err, STATUS_CORRUPT,
                        "\"prompt\" and \"completion\" must be texts or lists of messages");
-    return err_set(err, STATUS_CORRUPT, "needs \"messages\", or \"prompt\" and \"completion\" (it has %s)",
-                   json_lines_members(line, members, sizeof members));
+    return err_set(err, STATUS_CORRUPT, "needs \"messages\", or \"prompt\" and \"completion\" (it has %s%s)",
+                   json_lines_members(line, members, sizeof members),
+                   json_is_string(json_object_get(line, "text"))
+                       ? "; if its lines are texts, set data.format = text"
+                       : "");
 }
 
 /* ---- texts ---- */

@@ -196,7 +196,7 @@ enum status chat_format_of_config(const struct config *c, struct chat_format *ou
         return err_set(err, STATUS_USAGE,
                        "data.format = instructions: name the model whose chat template and tokenizer the "
                        "conversations use (--model.from=MODEL, or --data.template=FILE and "
-                       "--data.tokenizer=FILE)");
+                       "--data.tokenizer=FILE; if its lines are texts, set data.format = text)");
     enum status status = chat_format_read(folder, *c->data.template ? c->data.template : NULL, out, err);
     if (status != STATUS_NOT_FOUND || *c->data.template) return status;
     return err_set(err, status, "%s: the model has no chat template (name one: --data.template=FILE)",

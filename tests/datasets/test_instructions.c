@@ -296,6 +296,7 @@ TEST_CASE(bad_lines_are_named)
         {"[1]", "is not a JSON object"},
         {"{\"question\": \"a\", \"answer\": \"b\"}",
          "needs \"messages\", or \"prompt\" and \"completion\" (it has \"question\", \"answer\")"},
+        {"{\"text\": \"a\"}", "(it has \"text\"; if its lines are texts, set data.format = text)"},
         {"{\"messages\": \"a\"}", "\"messages\" must be a list"},
         {"{\"prompt\": 1, \"completion\": \"b\"}", "must be texts or lists of messages"},
         {"{\"prompt\": \"a\", \"completion\": 1}", "must be texts or lists of messages"},

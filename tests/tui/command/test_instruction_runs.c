@@ -151,6 +151,7 @@ TEST(without_a_chat_template_the_remedy_is_named, struct place *p)
     struct process *run = process_run(2, "train", p->stage.config, "--data.format=instructions", p->data_word,
                                       "--data.tokenizer=bytes", NULL);
     assert_non_null(strstr(process_stderr(run), "name the model whose chat template"));
+    assert_non_null(strstr(process_stderr(run), "if its lines are texts, set data.format = text"));
 }
 
 TEST(the_row_that_is_shown_marks_what_is_learned, struct place *p)
