@@ -224,10 +224,12 @@ enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, s
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (file_exists(path)) return tokenizer_open_json(path, out, err);
-    return err_set(err, STATUS_NOT_FOUND,
-                   "%s: does not exist: the model was trained on token files that name no tokenizer (copy "
-                   "their tokenizer.json there)",
-                   path);
+    return err_set(
+        err, STATUS_NOT_FOUND,
+        "%s: does not exist, and text needs it (copy there the one of the tokens that the model was "
+        "trained on, or let transformers make it of other files: "
+        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER))",
+        path);
 }
 
 struct loaded_wish loaded_wish_cached(int slots, int length, enum allocator_kind allocator)

@@ -153,9 +153,10 @@ TEST(a_text_longer_than_the_model_reads_is_told, struct scene *s)
 
 TEST(a_model_without_a_tokenizer_says_so, struct scene *s)
 {
-    static const char sentence[] =
-        "tokenizer.json: does not exist: the model was trained on token files that "
-        "name no tokenizer (copy their tokenizer.json there)";
+    static const char sentence[] = "tokenizer.json: does not exist, and text needs it (copy there the one of "
+                                   "the tokens that the model was "
+                                   "trained on, or let transformers make it of other files: "
+                                   "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER))";
     char *path = kept_format("%s/tokenizer.json", s->model);
     assert_int_equal(unlink(path), 0);
     for (enum way way = PROMPT; way < WAYS; way++) expect_refused(give(s, way, "the", 3, NULL), sentence);

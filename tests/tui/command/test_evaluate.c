@@ -279,7 +279,7 @@ static void questions_that_cannot_be_answered_are_a_sentence(void **state)
     snprintf(questions, sizeof questions, "%.480s/tokenizer.json", folder);
     remove(questions);
     process_expect_sentence(process_run(1, "evaluate", folder, "--tasks", tasks, NULL),
-                            "copy their tokenizer.json there");
+                            "copy there the one of the tokens");
 }
 
 static enum allocator_kind allocator_of(const char *source, char folder[1024])
