@@ -218,6 +218,7 @@ static enum status read_prompts(struct prompt_file *f, const struct voice *v, st
 {
     enum status status = file_map_open(f->options->batch, &f->map, err);
     const char *at = (const char *)f->map.data, *end = at + f->map.size;
+    at += utf8_mark(at, f->map.size);
     for (size_t number = 1; !status && at < end; number++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
         size_t n = (size_t)(stop - at);
