@@ -95,6 +95,12 @@ static enum status open_text(const struct evaluation *e, struct reading *r, stru
                        "--data %.200s: takes no weights (evaluate one source after the other)",
                        e->options->data);
     if (!corpus_find_id(&r->corpus, (uint32_t)V, &place)) return STATUS_OK;
+    if (are_texts(e->options->data))
+        return err_set(
+            err, STATUS_USAGE,
+            "--data %.200s: %s makes tokens of it such as %u, but the model's vocabulary has %d (put "
+            "the model's own tokenizer.json there)",
+            e->options->data, tokenizer, place.id, V);
     return err_set(err, STATUS_USAGE,
                    "%s: token %" PRIu64
                    " is %u, but the model's vocabulary has %d (the tokens were made with another tokenizer)",

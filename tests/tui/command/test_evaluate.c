@@ -277,6 +277,12 @@ static void questions_that_cannot_be_answered_are_a_sentence(void **state)
     struct err err = {0};
     if (model_choice_find(&choice, folder, sizeof folder, &kind, &err)) fail_msg("%s", err.text);
     snprintf(questions, sizeof questions, "%.480s/tokenizer.json", folder);
+    struct file_map other; /* a tokenizer with more tokens than the model has rows */
+    if (file_map_open("tests/fixtures/tokenizer/ours.json", &other, &err)) fail_msg("%s", err.text);
+    stage_write(questions, other.data, other.size);
+    file_map_close(&other);
+    process_expect_sentence(process_run(2, "evaluate", folder, "--data", s->corpus, NULL),
+                            "tokenizer.json makes tokens of it such as ");
     remove(questions);
     process_expect_sentence(process_run(1, "evaluate", folder, "--tasks", tasks, NULL),
                             "copy there the one of the tokens");
