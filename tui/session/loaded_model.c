@@ -69,7 +69,7 @@ enum status loaded_model_adapters(const char *list, const char *doing,
 {
     enum status status = STATUS_OK;
     *count = 0;
-    for (size_t n; !status && *list; list += n + (list[n] == ',')) {
+    for (size_t n; !status && *list; list += n + (list[n] == ','), list += strspn(list, " ")) {
         char name[PATH_MAX], *folder = folders[*count];
         struct model_choice choice = {.doing = doing, .source = name, .step = -1};
         n = strcspn(list, ",");

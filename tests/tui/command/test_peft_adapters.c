@@ -272,7 +272,7 @@ ADAPTER_CASE(a_tensor_that_one_of_several_adapters_has_trained_whole_is_used, st
     double want = adapter_loss(merged, qwen);
     assert_true(fabs(want - adapter_loss(PEFT "qwen2", "tuned")) > 1e-3);
     for (int second = 0; second < 2; second++) {
-        char *both = kept_format(second ? "tuned,%s" : "%s,tuned", qwen);
+        char *both = kept_format(second ? "tuned,%s" : "%s, tuned", qwen);
         double got = adapter_loss(PEFT "qwen2", both);
         if (!(fabs(want - got) < 1e-5 * want)) fail_msg("%s: %.9g, one by one %.9g", both, got, want);
     }
