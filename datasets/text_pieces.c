@@ -198,8 +198,8 @@ static uint64_t size_of(const struct inputs *texts, size_t count)
 
 static enum status refuse_empty(const struct inputs *texts, size_t first, size_t count, struct err *err)
 {
-    return err_set(err, STATUS_FAILED, "%s: %s empty: there is nothing to learn from", texts->paths[first],
-                   count > 1 ? "and the other files are all" : "is");
+    return err_set(err, STATUS_FAILED, "%s: is empty%s", texts->paths[first],
+                   count > 1 ? ", as the other files are" : "");
 }
 
 static void begin_file(struct visiting *v, const char *path, bool lines)

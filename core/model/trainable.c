@@ -120,8 +120,8 @@ static enum status follow(struct config *config, const char *key, const char *va
     config_get(&defaults, key, normal, sizeof normal);
     config_get(&wanted, key, theirs, sizeof theirs);
     if (strcmp(now, normal) != 0 && strcmp(now, theirs) != 0)
-        return err_set(err, STATUS_USAGE, "%s = %.80s: the adapters of lora.from have %.80s (leave it out)",
-                       key, now, theirs);
+        return err_set(err, STATUS_USAGE, "%s = %.80s: the adapters in %.120s have %.80s (leave it out)", key,
+                       now, config->lora.from, theirs);
     *config = wanted;
     return STATUS_OK;
 }

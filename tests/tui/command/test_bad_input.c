@@ -41,7 +41,7 @@ STAGE_CASE(an_empty_corpus_says_that_there_is_nothing_to_learn, struct stage *s)
 {
     struct err err = {0};
     stage_write(s->corpus, "", 0);
-    expect_refused(s, 1, "--train.total_steps=3", "text.txt: is empty: there is nothing to learn from");
+    expect_refused(s, 1, "--train.total_steps=3", "text.txt: is empty");
     char *path = kept_format("--data.train=%s/folder", s->folder);
     assert_int_equal(file_make_folders(strchr(path, '/'), &err), STATUS_OK);
     expect_refused(s, 1, path, "/folder: no files in this folder (put text files into it)");

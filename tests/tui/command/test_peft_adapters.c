@@ -95,7 +95,7 @@ ADAPTER_CASE(training_goes_on_from_adapters_of_peft, struct stage *s)
     }
     process_run(0, "resume", "qwen3", "--train.total_steps=8", "--progress=none", NULL);
     adapter_refused(train_on(PEFT "llama/adapter", "", "other", "--lora.rank=7"),
-                    "lora.rank = 7: the adapters of lora.from have");
+                    "lora.rank = 7: the adapters in " PEFT "llama/adapter have");
 }
 
 /* Its weights would take the place of the frozen ones, and no file would say so. */
