@@ -205,6 +205,40 @@ CHART_CASE(noise_stays_small_on_an_axis_of_a_least_span)
     chart_scene_draw(scene, 60, 12);
     assert_true(row_has_dots(scene, 1) && !row_has_dots(scene, 3));
     assert_non_null(strstr(grid_row(&scene->grid, 10, row, sizeof row), "     0"));
+    scene->points[30] = series_point_of(30, 1); /* rare, but the axis has room for it anyway */
+    scene->chart.outliers = true;
+    chart_scene_draw(scene, 60, 12);
+    assert_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "all values"));
+    scene->points[30] = series_point_of(30, 1e6);
+    chart_scene_draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "all values"));
+}
+
+/* Rare values are marked instead of drawn, but not the newest one. */
+CHART_CASE(the_newest_value_is_on_the_axis_unless_it_is_infinite)
+{
+    struct scene *scene = *state;
+    char row[512];
+    static const struct {
+        double outlier, newest;
+        bool exponential;
+        const char *title;
+    } cases[] = {{2, 2, false, "loss 2.000 ─"},
+                 {40, 2, false, "loss 2.000 1 above ↑ ─"},
+                 {2, 40, false, "loss 40.00 ─"},
+                 {2, -40, false, "loss -40.00 ─"},
+                 {10, 1000, true, "loss inf 2 above ↑ ─"}};
+    scene->chart.trace[0].count = 100;
+    scene->chart.last_step = 99;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int i = 0; i < 100; i++) scene->points[i] = series_point_of(i, 2 + 0.1 * (i % 3));
+        scene->points[50] = series_point_of(50, cases[c].outlier);
+        scene->points[99] = series_point_of(99, cases[c].newest);
+        scene->chart.exponential = cases[c].exponential;
+        chart_scene_draw(scene, 60, 12);
+        if (!strstr(grid_row(&scene->grid, 0, row, sizeof row), cases[c].title))
+            fail_msg("%s, not %s", row, cases[c].title);
+    }
 }
 
 CHART_CASE(title_shows_the_newest_value_and_the_cursor_its_own)
@@ -313,14 +347,16 @@ CHART_CASE(logarithmic_values_count_what_is_not_positive)
     for (int i = 0; i < 100; i++)
         scene->points[i] = series_point_of(i, i == 3 ? 0 : i == 4 ? -1 : pow(10, i / 25.0));
     scene->points[5].min = -1; /* of several steps, some above 0 */
+    scene->points[5].count = 20;
     scene->chart.trace[0].count = 100;
     scene->chart.last_step = 99;
     scene->chart.log = true;
     chart_scene_draw(scene, 60, 14);
     char row[512];
     assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "log"));
-    assert_non_null(strstr(row, "3 below ↓"));
+    assert_non_null(strstr(row, "3+ below ↓"));
     assert_non_null(strstr(grid_row(&scene->grid, 12, row, sizeof row), "↓"));
+    assert_non_null(strstr(row, "     1┤")); /* the least value above 0 */
     bool decade = false;
     for (int y = 1; y < 13; y++)
         decade = decade || strstr(grid_row(&scene->grid, y, row, sizeof row), "1000");
@@ -463,7 +499,10 @@ CHART_CASE(an_infinite_perplexity_leaves_the_plot_and_is_counted)
     assert_int_equal(count_glyph(&scene->grid, 0x2191), 1 + 5);
     for (int y = 3; y < 11; y++) assert_int_equal(scene->grid.cells[y * 67 + CHART_MARGIN + 32].glyph, ' ');
     for (int i = 0; i < 60; i++) scene->points[i] = series_point_of(i, 1e30);
+    scene->chart.best_step = 20;
+    scene->chart.best = 1e30;
     chart_scene_draw(scene, 67, 12);
+    assert_int_equal(count_glyph(&scene->grid, 0x2605), 1); /* in the title alone */
     assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), "60 above ↑"));
     assert_int_equal(count_glyph(&scene->grid, 0x2191), 1 + 60);
 }

@@ -91,6 +91,27 @@ CHART_CASE(an_axis_of_time_has_round_numbers_of_its_unit)
     chart_scene_draw(scene, 60, 12);
     assert_string_equal(grid_row(&scene->grid, 11, row, sizeof row) + 7,
                         "0        20         40         60        80");
+    scene->chart.cursor = 150000;
+    chart_scene_draw(scene, 60, 12);
+    assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), " @2.500 2.000 ─"));
+}
+
+/* A learning rate or a speed may differ by much from run to run, and is no sign of a failure. */
+CHART_CASE(only_a_free_axis_leaves_out_runs_far_above_the_others)
+{
+    struct scene *scene = *state;
+    char row[512];
+    for (int kind = 0; kind < 3; kind++) {
+        fill_runs(scene, 0);
+        for (int i = 0; i < 100; i++) scene->points[i] = series_point_of(i, 1e6 + i);
+        scene->chart.trace_count = 4;
+        scene->chart.runs = true;
+        scene->chart.zero = kind == 1;
+        scene->chart.least_span = kind == 2 ? 0.25 : 0;
+        chart_scene_draw(scene, 80, 12);
+        assert_int_equal(strstr(grid_row(&scene->grid, 0, row, sizeof row), "100 above ↑") != NULL,
+                         kind == 0);
+    }
 }
 
 int main(void)
