@@ -188,6 +188,74 @@ TEST_CASE(a_target_tells_when_and_after_how_many_tokens)
     headless_expect_not(workbench, 200, 40, "time to");
 }
 
+TEST_CASE(a_target_is_reached_from_above_or_below_and_is_meant_as_it_is_shown)
+{
+    static const struct {
+        const char *title, *target, *step;
+    } cases[] = {{"perplexity by", "2981", " 100 "},
+                 {"accuracy by", "0.5", " 150 "},
+                 {"learning rate by", "0.00105", " 105 "},
+                 {"MFU % of peak by", "11", " 110 "}};
+    char home[1024];
+    fill_compared("sides", home, sizeof home);
+    store_fixture_sql(home, "update steps set loss = 9 - step * 0.01, lr = step * 1e-5, mfu = step * 1e-3;"
+                            "insert into measures(run_id, segment, step, name, value)"
+                            " select run_id, segment, step, 'accuracy', step / 300.0 from evals;"
+                            "update evals set val_loss = 8 - step * 0.01; delete from rollup");
+    struct workbench *workbench = open_comparison(home);
+    headless_type(workbench, "t7\r");
+    headless_expect_row(workbench, 200, 40, "1✓ base-s1", " 200 ");
+    headless_type(workbench, "\t"); /* the same target for the validation loss */
+    headless_expect_row(workbench, 200, 40, "1✓ base-s1", " 100 ");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int k = 0; k < 20 && !headless_row_with(workbench, 200, 40, cases[i].title); k++)
+            headless_type(workbench, "\t");
+        headless_expect(workbench, 200, 40, 200, cases[i].title);
+        headless_type(workbench, "t\025");
+        headless_type(workbench, cases[i].target);
+        headless_type(workbench, "\r");
+        headless_expect_row(workbench, 200, 40, "1✓ base-s1", cases[i].step);
+    }
+}
+
+TEST_CASE(a_folded_curve_is_the_mean_of_those_that_have_a_number)
+{
+    char home[1024];
+    fill_compared("numbers", home, sizeof home);
+    store_fixture_sql(home,
+                      "update steps set loss = 2 + substr(run_id, -1);"
+                      "update steps set loss = 9e999, nan = nan | 1 where step = 300 and run_id like '%s3';"
+                      "update steps set loss = null, nan = nan | 1 where step = 200 and run_id like '%s2';"
+                      "delete from evals where step < 150 and run_id like '%s1'; delete from rollup");
+    struct workbench *workbench = open_comparison(home);
+    headless_type(workbench, "f");
+    headless_expect(workbench, 120, 30, 120, "1✓ base ×3 3.500 (3.000 to 4.000, n 2)");
+    struct grid grid = headless_draw(workbench, 120, 30);
+    int crosses = 0;
+    for (int i = 0; i < grid.w * grid.h; i++) crosses += grid.cells[i].glyph == 0x2717;
+    assert_true(crosses > 0);
+    grid_release(&grid);
+    headless_type(workbench, "\tl"); /* at the first evaluation that any of them has */
+    headless_expect(workbench, 120, 30, 120, "@50 ", ", n 2)");
+}
+
+TEST_CASE(relative_steps_of_a_fork_begin_where_it_does)
+{
+    char home[1024];
+    fill_compared("forked", home, sizeof home);
+    add_run(home, "tail", 100, 12);
+    store_fixture_sql(home, "update runs set parent_id = (select id from runs where name = 'base-s1'),"
+                            " parent_step = 150 where name = 'tail';"
+                            "update steps set step = step + 1000 where run_id like '%tail';"
+                            "update steps set step = step - 850 where run_id like '%tail';"
+                            "update segments set first_step = 150 where run_id like '%tail';"
+                            "delete from rollup");
+    struct workbench *workbench = open_comparison(home);
+    headless_type(workbench, "xxxx");
+    headless_expect(workbench, 80, 24, 80, "loss by relative step");
+    assert_string_equal(axis_of(workbench, 80, 24, 5), "0 50 100 150 200 250 300");
+}
+
 TEST_CASE(runs_of_other_seeds_fold_into_one_curve_with_a_band)
 {
     char home[1024];
@@ -219,9 +287,10 @@ TEST_CASE(a_curve_is_read_at_the_cursor_or_at_its_end)
     static const struct {
         int64_t place;
         double mean;
-    } cases[] = {{-1, 2}, {0, 4}, {9, 4}, {10, 3}, {20, 2}};
+    } cases[] = {{-1, 2}, {0, 4}, {9, 4}, {10, 3}, {20, 2}, {21, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_true(compare_curve_at(&curve, cases[i].place)->mean == cases[i].mean);
+    assert_null(compare_curve_at(&curve, 22)); /* 21: an evaluation has the number of steps done */
 }
 
 /* In a row of the table the value at the cursor is that of its step, over any axis. */
@@ -366,7 +435,7 @@ TEST_CASE(zooming_and_panning_keep_inside_the_runs)
 
 TEST_CASE(a_live_run_grows_in_the_comparison)
 {
-    char home[1024];
+    char home[1024], target[32];
     struct fill_run run;
     static const struct fill live = {.name = "live",
                                      .steps = 10,
@@ -378,14 +447,20 @@ TEST_CASE(a_live_run_grows_in_the_comparison)
     fill_run(home, &live, &run);
     struct workbench *workbench = open_comparison(home);
     headless_expect(workbench, 200, 40, 200, "● live");
+    snprintf(target, sizeof target, "t%g\r", fill_loss(400));
+    headless_type(workbench, target); /* not yet */
+    headless_expect_row(workbench, 200, 40, "● live", "  -  ");
     fill_steps(&run, &live, 10, 900);
     workbench_tick(workbench, run.start + 1);
     assert_string_equal(axis_of(workbench, 80, 24, 5), "0 200 400 600 800");
-    headless_type(workbench, "x+HL"); /* zoomed, at the newest again, by tokens */
+    headless_expect_row(workbench, 200, 40, "● live", " 356 "); /* the target is reached */
+    headless_type(workbench, "x+HL");                           /* zoomed, at the newest again, by tokens */
     fill_steps(&run, &live, 900, 1000);
     workbench_tick(workbench, run.start + 2);
     assert_string_equal(axis_of(workbench, 80, 24, 5), "2.5M 3.0M 3.5M 4.0M");
     fill_end(&run, RUN_FINISHED, "");
+    workbench_tick(workbench, run.start + 3);
+    headless_expect(workbench, 200, 40, 200, "✓ live");
 }
 
 TEST_CASE(a_diverged_run_does_not_flatten_the_others)
