@@ -206,4 +206,41 @@ TEST_CASE(a_run_without_steps_has_stalled_once)
     hook_stop(hook);
 }
 
+/* Starts a hook that looks for a stall of `stall` seconds and notes it in a file NAME of the stage. */
+static struct hook *start_watch(const struct stage *stage, const char *name, double stall, char path[700])
+{
+    static const struct run_log log = {-1};
+    struct err err = {0};
+    struct hook *hook;
+    snprintf(path, 700, "%s/%s", stage->folder, name);
+    char *command = kept_format("cat >>'%s'", path);
+    struct hook_options options = {.command = command, .timeout = 60, .stall = stall, .log = &log};
+    options.run = options.name = options.folder = "";
+    assert_int_equal(hook_start(&options, &hook, &err), STATUS_OK);
+    return hook;
+}
+
+/* A hook looks once a second: when one that was started later has found a stall, those before it have
+ * looked. */
+TEST_CASE(no_stall_is_told_twice_nor_while_it_is_excused_or_none_is_looked_for)
+{
+    struct stage stage;
+    char excused[700], none[700], first[700], second[700];
+    stage_open(&stage, "hook-watches");
+    struct hook *hooks[4];
+    hooks[0] = start_watch(&stage, "excused", 0.01, excused);
+    hook_excuse(hooks[0], HOOK_PAUSED, true);
+    hook_excuse(hooks[0], HOOK_EVALUATES, true);
+    hook_excuse(hooks[0], HOOK_PAUSED, false); /* it still evaluates */
+    hooks[1] = start_watch(&stage, "none", 0, none);
+    hooks[2] = start_watch(&stage, "first", 0.01, first);
+    wait_lines(first, 1);
+    hooks[3] = start_watch(&stage, "second", 0.01, second);
+    wait_lines(second, 1);
+    for (int i = 0; i < 4; i++) hook_stop(hooks[i]);
+    assert_true(access(excused, F_OK) != 0);
+    assert_true(access(none, F_OK) != 0);
+    assert_int_equal(json_array_size(stage_parse_lines(stage_read(first))), 1);
+}
+
 TEST_MAIN()
