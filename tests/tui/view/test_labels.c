@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "tests/cmocka.h"
+#include "tests/tui/widget/cells.h"
 #include "tui/view/labels.h"
 
 TEST_CASE(every_status_has_a_word_and_a_symbol)
@@ -43,6 +44,8 @@ TEST_CASE(progress_eta_and_time_worked_follow_from_the_row)
     assert_true(label_elapsed(&run, 80) == 60); /* a clock that was set back */
     snprintf(run.accumulation_plan, sizeof run.accumulation_plan, "0: 1, 500: 2"); /* 250 and 500 · 2 */
     assert_true(label_eta(&run, 100) == 250);
+    snprintf(run.accumulation_plan, sizeof run.accumulation_plan, "0: 1, 250: 2"); /* from the next step on */
+    assert_true(label_eta(&run, 100) == 300);
     *run.accumulation_plan = '\0';
     run.status = RUN_PAUSED;
     assert_true(isnan(label_eta(&run, 100)));
@@ -67,6 +70,27 @@ TEST_CASE(progress_eta_and_time_worked_follow_from_the_row)
     assert_true(isnan(label_eta(&run, 100)));
     run.total_steps = 0;
     assert_true(isnan(label_progress(&run)));
+}
+
+TEST_CASE(the_head_of_a_run_is_whole_in_a_narrow_terminal_and_has_no_negative_number)
+{
+    struct run_info run = {.name = "twenty-letters-long-",
+                           .status = RUN_RUNNING,
+                           .steps = -1, /* not known */
+                           .total_steps = 1000,
+                           .parameters = -1,
+                           .heartbeat = 200,
+                           .suspended = true};
+    char row[256];
+    struct grid grid = make_grid(40, 2, GLYPHS_BRAILLE);
+    label_draw_run(&grid, &run, 100);
+    assert_row(&grid, 0, " twenty-letters-long-  ‖ suspended");
+    if (!strstr(grid_row(&grid, 1, row, sizeof row), " 0 / 1,000 ")) fail_msg("%s", row);
+    grid_release(&grid);
+    grid = make_grid(90, 2, GLYPHS_BRAILLE); /* the clock was set back */
+    label_draw_run(&grid, &run, 100);
+    assert_non_null(strstr(grid_row(&grid, 0, row, sizeof row), "no sign of life for 0"));
+    grid_release(&grid);
 }
 
 TEST_CASE(an_age_is_in_its_largest_unit)

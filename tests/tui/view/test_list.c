@@ -9,6 +9,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
+#include "tui/view/list.h"
 
 /* The list shows rows first … first + 6 at 60 x 10, and the bar lies on `selected`. */
 static void expect_page(struct workbench *workbench, int first, int selected)
@@ -67,6 +68,16 @@ TEST_CASE(a_page_stays_full_when_runs_go_or_rows_come)
     workbench_tick(workbench, clock_wall());
     assert_int_equal(headless_selected_row(workbench, 60, 10), 4);
     headless_expect(workbench, 60, 10, 60, "3 runs, 0 training");
+}
+
+TEST_CASE(a_selection_is_in_its_list_however_short_that_becomes)
+{
+    static const size_t cases[][3] = {{3, 5, 3}, {3, 4, 3}, {3, 3, 2}, {3, 1, 0}, {3, 0, 0}}; /* at, count */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct list list = {.at = cases[i][0]};
+        list_set_count(&list, cases[i][1]);
+        assert_int_equal(list.at, cases[i][2]);
+    }
 }
 
 /* The names of the list from above, parted by spaces: those that begin with "s-". */
@@ -163,7 +174,14 @@ TEST_CASE(a_filter_takes_every_letter_and_all_of_its_words)
     headless_expect(workbench, 80, 24, 80, "/ 30 match");
     headless_type(workbench, "1");
     headless_expect(workbench, 80, 24, 80, "/1 12 match"); /* 01, 10 … 19, 21 */
-    headless_type(workbench, " CUDA");                     /* small or capital */
+    workbench_key(workbench, K_HOME);
+    headless_type(workbench, "2");
+    workbench_key(workbench, K_END); /* of the text, not of the list */
+    workbench_key(workbench, K_BACKSPACE);
+    headless_expect(workbench, 80, 24, 80, "/2 ");
+    workbench_key(workbench, K_BACKSPACE);
+    headless_type(workbench, "1");
+    headless_type(workbench, " CUDA"); /* small or capital */
     headless_expect(workbench, 80, 24, 80, "/1 CUDA 1 matches");
     headless_expect_selected(workbench, "run-17");
     headless_press(workbench, K_BACKSPACE, 4);

@@ -47,6 +47,20 @@ static void expect(struct workbench *workbench, const char *words)
     headless_expect(workbench, W, H, W, words);
 }
 
+TEST_CASE(a_click_beside_the_rows_selects_none)
+{
+    char home[1024];
+    fill_thirty("beside", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "G");
+    int row = headless_selected_row(workbench, 80, 24);
+    report(workbench, K_CLICK, 10, 1, 0); /* the titles, above which rows are scrolled away */
+    assert_int_equal(headless_selected_row(workbench, 80, 24), row);
+    row = headless_selected_row(workbench, W, H);
+    report(workbench, K_CLICK, 10, row + 1, 0); /* below the last one */
+    assert_int_equal(headless_selected_row(workbench, W, H), row);
+}
+
 TEST_CASE(the_cursor_follows_the_pointer_until_a_click_pins_it)
 {
     char home[1024];
