@@ -20,14 +20,23 @@ static bool has_epochs(const struct form *form, size_t field)
     return field < form->count && text_parse_double(form_value(form, field), &epochs) && epochs > 0;
 }
 
+/* Whether examples or documents are packed into rows, whose number then depends on their order. */
+static bool packs_rows(const struct form *form)
+{
+    size_t format = form_find(form, "data.format"), documents = form_find(form, "data.documents");
+    return (format < form->count && strcmp(form_value(form, format), "text") != 0) ||
+           (documents < form->count && strcmp(form_value(form, documents), "packed") == 0);
+}
+
 /* Whether an epoch has as many steps as in the run that the form begins with: nothing is edited that decides
  * how many sequences the data and a step have. A model that is trained further brings its tokenizer. */
 static bool steps_are_those_of_base(const struct form *form)
 {
     static const char *const deciding[] = {"data.",         "model.from",         EPOCHS, "train.batch_size",
                                            "train.seq_len", "train.accumulation_"};
+    bool packs = packs_rows(form);
     for (size_t i = 0; i < form->count; i++) {
-        bool decides = false;
+        bool decides = packs && strcmp(form->fields[i].key, "train.seed") == 0;
         for (size_t k = 0; k < sizeof deciding / sizeof *deciding; k++)
             decides = decides || strncmp(form->fields[i].key, deciding[k], strlen(deciding[k])) == 0;
         if (decides && form->was[i] && strcmp(form_value(form, i), form->was[i]) != 0) return false;

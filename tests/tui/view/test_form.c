@@ -17,7 +17,7 @@ TEST_CASE(a_long_label_leaves_half_of_the_width_to_the_value)
     grid_release(&grid);
 }
 
-enum { STEPS, EPOCHS, OTHER, FIELDS };
+enum { STEPS, EPOCHS, OTHER, PACKING, FIELDS };
 
 struct lengths {
     struct form_field fields[FIELDS];
@@ -27,12 +27,13 @@ struct lengths {
     struct form_length length;
 };
 
-/* The form of a run of 2 epochs, which were 500 steps, with another key. */
+/* The form of a run of 2 epochs, which were 500 steps, with another key and one that may say "packed". */
 static void open_lengths(struct lengths *l, const char *key)
 {
     *l = (struct lengths){.fields = {{.key = "train.total_steps", .fallback = "2000"},
                                      {.key = "train.epochs", .fallback = "0"},
-                                     {.key = key, .fallback = "1"}},
+                                     {.key = key, .fallback = "1"},
+                                     {.key = "data.documents", .fallback = "stream"}},
                           .was = {"500", "2", "1"}};
     l->form = (struct form){
         .fields = l->fields, .input = l->input, .was = l->was, .note = l->note, .count = FIELDS};
@@ -63,6 +64,28 @@ TEST_CASE(steps_of_epochs_are_known_until_a_key_that_decides_them_is_edited)
         const char *steps = form_length_settle(&l.length, &l.form);
         if (cases[i].decides ? steps != NULL : !steps || strcmp(steps, "500") != 0)
             fail_msg("%s", cases[i].key);
+    }
+}
+
+/* Rows of packed documents or examples are as many as their order makes them. */
+TEST_CASE(a_seed_decides_the_steps_of_epochs_where_rows_are_packed)
+{
+    static const struct {
+        const char *key, *value;
+        bool packs;
+    } cases[] = {{"data.documents", "packed", true},
+                 {"data.documents", "", false},
+                 {"data.format", "instructions", true},
+                 {"data.format", "labels", true},
+                 {"data.format", "text", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lengths l;
+        open_lengths(&l, "train.seed");
+        l.fields[PACKING].key = cases[i].key;
+        input_set(&l.input[PACKING], cases[i].value);
+        assert_string_equal(form_length_settle(&l.length, &l.form), "500");
+        input_set(&l.input[OTHER], "3");
+        assert_int_equal(form_length_settle(&l.length, &l.form) == NULL, cases[i].packs);
     }
 }
 
