@@ -258,6 +258,16 @@ STAGE_CASE(bad_sweeps_are_refused_before_anything_is_trained, struct stage *s)
     all = process_run(0, "sweep", s->config, "--data.val_fraction=0.1,0.2", "--factor=1", "--dry-run", NULL);
     assert_non_null(
         strstr(process_stderr(all), "warning: data.val_fraction differs between run 1 and run 2"));
+    static const char *const unused[] = {"--data.val_split=blocks,tail", "--data.val_fraction=0.1,0.2"};
+    char *val = kept_format("--data.val=%s", s->corpus), *text = stage_read(s->corpus);
+    for (int i = 0; i < 2; i++) /* nothing is held out of data.train where data.val names a text */
+        process_run(0, "sweep", s->config, unused[i], val, "--dry-run", NULL);
+    stage_write(stage_path(s, "half.txt"), text, strlen(text) / 2); /* another text, another tokenizer */
+    char *texts = kept_format("--data.train=%s,%s", s->corpus, stage_path(s, "half.txt"));
+    process_run(0, "sweep", s->config, texts, val, "--dry-run", NULL);
+    all = process_run(2, "sweep", s->config, texts, val, "--data.tokenizer=bpe:300", "--model.vocab_size=300",
+                      "--dry-run", NULL);
+    assert_non_null(strstr(process_stderr(all), "run 2: data.train must be the same for all runs"));
     all = process_run(0, "sweep", s->config, "--data.tokenizer=bytes,bpe:300", "--model.vocab_size=300",
                       "--eval.every=0", "--dry-run", NULL); /* nothing is halved */
     assert_non_null(strstr(process_stderr(all), "warning: data.tokenizer differs between run 1 and run 2"));
