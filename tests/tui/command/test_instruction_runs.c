@@ -284,6 +284,9 @@ TEST(rows_of_added_tokens_are_trained_and_saved, struct place *p)
     }
     safetensors_close(&base);
     process_run(2, "model", "add-tokens", "plain", folder, "x", NULL); /* it exists */
+    char *none = kept_format("%s/none", p->stage.folder);
+    process_expect_sentence(process_run(2, "model", "add-tokens", "plain", none, "<|x|>", "\xFF", NULL),
+                            "a token to add is not UTF-8");
     assert_int_equal(stage_count_leftovers(&p->stage), 0);
 }
 
