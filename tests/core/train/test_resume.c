@@ -236,6 +236,19 @@ TEST_CASE(a_muon_run_resumes_bit_for_bit_after_a_request)
                            14, 1, BY_REQUEST);
 }
 
+TEST_CASE(a_checkpoint_of_muon_holds_the_second_moments_of_adamw_alone)
+{
+    struct session s;
+    session_open(&s, "kinds", NULL, WORDS(RESUME_WORDS, "train.optimizer=muon"), 900);
+    s.story.leave_at = 4;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_STOPPED);
+    assert_true(moment_size(&s, "m.model.layers.0.self_attn.o_proj.weight") > 0);
+    assert_true(moment_size(&s, "v.model.layers.0.self_attn.o_proj.weight") == 0); /* not there */
+    assert_true(moment_size(&s, "v.model.embed_tokens.weight") > 0);
+    session_close(&s);
+}
+
 TEST_CASE(a_run_that_averages_its_weights_resumes_bit_for_bit)
 {
     expect_resume_is_exact(WORDS(RESUME_WORDS, "train.ema_decay=0.7", "checkpoint.background=true",
