@@ -63,6 +63,10 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
     if (config->train.recipe == RECIPE_QUICK && *config->model.from)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "train.recipe = quick has no effect with model.from: its values are for new models");
+    if (config->model.preset != PRESET_SHAKESPEARE && *config->model.from) /* not the default */
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "model.preset = %s has no effect with model.from, whose sizes the model has",
+                 preset_word(config->model.preset));
     if (config->model.zero_outputs && *config->model.from)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "model.zero_outputs has no effect with model.from, whose weights are loaded");

@@ -43,6 +43,7 @@ static const struct {
     {"train.accumulation_steps=3", NULL},
     {"train.recipe=quick model.from=somewhere", "train.recipe = quick has no effect with model.from"},
     {"train.recipe=quick", NULL},
+    {"model.preset=small model.from=somewhere", "model.preset = small has no effect with model.from"},
     {"model.zero_outputs=true model.from=somewhere", "model.zero_outputs has no effect with model.from"},
     {"model.zero_outputs=true", NULL},
     {"model.from=somewhere", NULL},
