@@ -68,7 +68,7 @@ INLINE simd_vector weights(const void *w, size_t at, enum kind kind)
 
 INLINE float weight(const void *w, size_t at, enum kind kind)
 {
-    return kind == FLOATS ? ((const float *)w)[at] : simd_from_bf16(((const uint16_t *)w)[at]);
+    return kind == FLOATS ? ((const float *)w)[at] : float_of_bf16(((const uint16_t *)w)[at]);
 }
 
 /* Prefetches once for every cache line of w; for nothing in memory that does not exist. */

@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) void finish(struct matrix out, cons
             if (element == ELEMENT_FP32)
                 floats[i] = add ? floats[i] + x : x;
             else
-                halves[i] = simd_to_bf16(add ? simd_from_bf16(halves[i]) + x : x);
+                halves[i] = simd_to_bf16(add ? float_of_bf16(halves[i]) + x : x);
         }
     }
 }

@@ -17,7 +17,7 @@ enum { REAL_IS_FLOAT = 0 };
 
 static inline float widened(real x)
 {
-    return simd_from_bf16(x.bits);
+    return float_of_bf16(x.bits);
 }
 
 static inline real rounded(float x)

@@ -1,6 +1,5 @@
-/* Elementary functions and sums for the CPU twins. The functions have no branches, calls or tables, so that
- * compilers turn `#pragma omp simd` loops over them into vector code on every instruction set. Private to
- * kernels/.
+/* Vectors for the CPU twins, as wide as the instruction set has them: loading and storing, sums and maxima
+ * across lanes, and exponentials. Private to kernels/.
  *
  * NaN in gives NaN out; nothing here relies on -ffast-math. */
 #ifndef ANNEAL_KERNELS_SIMD_H
@@ -43,29 +42,7 @@ typedef uint16_t simd_unaligned_halves __attribute__((vector_size(SIMD_LANES * 2
 #define SIMD_COUNT ((simd_truth){0, 1, 2, 3})
 #endif
 
-/* exp(x) to within 1.5 ulp for x <= 88: 0 below -87, where exp is under 2e-38. For x = n ln2 + r with |r| <=
- * ln2/2 (Cody and Waite's two-part ln2), exp(r) · 2^n: a polynomial of degree 6, fitted for the least maximum
- * relative error. */
-static inline simd_vector simd_vector_exp_softmax(simd_vector x)
-{
-    const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */
-    simd_vector shifted = x * 1.44269504088896341f + round, n = shifted - round;
-    simd_vector r = x - n * 0.693145751953125f;
-    r = r - n * 1.428606765330187e-6f;
-    simd_vector p = 1.381453942e-3f * r + 8.368745446e-3f;
-    p = p * r + 4.166838899e-2f;
-    p = p * r + 1.666652113e-1f;
-    p = p * r + 4.999999404e-1f;
-    p = p * (r * r) + r;
-    simd_vector y = (p + 1.0f) * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
-    simd_truth vanishes = x < -87.0f;
-    return (simd_vector)(~vanishes & (simd_truth)y);
-}
-
-/* ---- sums and maxima across lanes ----
- *
- * Written with vectors, because compilers add the lanes of an `omp simd reduction` one after the other, and
- * the rows here are short: a head has 64 elements. */
+/* ---- loading and storing ---- */
 
 static inline simd_vector simd_load(const float *x)
 {
@@ -127,18 +104,18 @@ static inline void simd_store_bf16(uint16_t *x, simd_vector value)
 #endif
 }
 
-static inline float simd_from_bf16(uint16_t x)
-{
-    return float_of_bf16(x);
-}
-
 /* out (n) = x (n), bf16 */
 static inline void simd_widen(float *out, const uint16_t *x, int n)
 {
     int i = 0;
     for (; i + SIMD_LANES <= n; i += SIMD_LANES) simd_store(out + i, simd_load_bf16(x + i));
-    for (; i < n; i++) out[i] = simd_from_bf16(x[i]);
+    for (; i < n; i++) out[i] = float_of_bf16(x[i]);
 }
+
+/* ---- sums and maxima across lanes ----
+ *
+ * Written with vectors, because compilers add the lanes of an `omp simd reduction` one after the other, and
+ * the rows here are short: a head has 64 elements. */
 
 static inline float simd_total(simd_vector x)
 {
@@ -202,26 +179,9 @@ static inline simd_vector simd_greater(simd_vector a, simd_vector b)
 #elif defined(__SSE__)
     return (simd_vector)_mm_max_ps((__m128)a, (__m128)b);
 #else
-    typedef int32_t bits __attribute__((vector_size(SIMD_LANES * 4)));
-    bits wins = a > b;
-    return (simd_vector)((wins & (bits)a) | (~wins & (bits)b));
+    simd_truth wins = a > b;
+    return (simd_vector)((wins & (simd_truth)a) | (~wins & (simd_truth)b));
 #endif
-}
-
-/* 2^x to within 1.5 ulp for x <= 127, for a softmax: 0 from -127 down. A polynomial of degree 6, fitted for
- * the least maximum relative error. */
-static inline simd_vector simd_vector_exp2_softmax(simd_vector x)
-{
-    const float round = 12582912.0f; /* as in simd_vector_exp_softmax */
-    x = simd_greater((simd_vector){0} - 127.0f, x);
-    simd_vector shifted = x + round, r = x - (shifted - round);
-    simd_vector p = 1.535336196e-4f * r + 1.339887502e-3f;
-    p = p * r + 9.618436918e-3f;
-    p = p * r + 5.550332367e-2f;
-    p = p * r + 2.402264774e-1f;
-    p = p * r + 6.931471825e-1f;
-    p = p * r + 1.0f;
-    return p * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
 }
 
 static inline float simd_greatest(simd_vector x)
@@ -239,23 +199,41 @@ static inline float simd_greatest(simd_vector x)
     return x[0] > x[1] ? x[0] : x[1];
 }
 
-/* Σ a b over n elements: fp32 inside blocks of 1,024, fp64 across them. */
-static inline double simd_dot(const float *a, const float *b, int n)
+/* ---- exponentials ---- */
+
+/* exp(x) to within 1.5 ulp for x <= 88: 0 below -87, where exp is under 2e-38. For x = n ln2 + r with |r| <=
+ * ln2/2 (Cody and Waite's two-part ln2), exp(r) · 2^n: a polynomial of degree 6, fitted for the least maximum
+ * relative error. */
+static inline simd_vector simd_vector_exp_softmax(simd_vector x)
 {
-    double total = 0;
-    for (int i = 0, end; i < n; i = end) {
-        simd_vector sum[4] = {{0}, {0}, {0}, {0}};
-        end = n - i < 1024 ? n : i + 1024;
-        for (; i + 4 * SIMD_LANES <= end; i += 4 * SIMD_LANES)
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++)
-                sum[j] += simd_load(a + i + j * SIMD_LANES) * simd_load(b + i + j * SIMD_LANES);
-        for (; i + SIMD_LANES <= end; i += SIMD_LANES) sum[0] += simd_load(a + i) * simd_load(b + i);
-        float rest = 0;
-        for (; i < end; i++) rest += a[i] * b[i];
-        total += (double)(simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest);
-    }
-    return total;
+    const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */
+    simd_vector shifted = x * 1.44269504088896341f + round, n = shifted - round;
+    simd_vector r = x - n * 0.693145751953125f;
+    r = r - n * 1.428606765330187e-6f;
+    simd_vector p = 1.381453942e-3f * r + 8.368745446e-3f;
+    p = p * r + 4.166838899e-2f;
+    p = p * r + 1.666652113e-1f;
+    p = p * r + 4.999999404e-1f;
+    p = p * (r * r) + r;
+    simd_vector y = (p + 1.0f) * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
+    simd_truth vanishes = x < -87.0f;
+    return (simd_vector)(~vanishes & (simd_truth)y);
+}
+
+/* 2^x to within 1.5 ulp for x <= 127, for a softmax: 0 from -127 down. A polynomial of degree 6, fitted for
+ * the least maximum relative error. */
+static inline simd_vector simd_vector_exp2_softmax(simd_vector x)
+{
+    const float round = 12582912.0f; /* as in simd_vector_exp_softmax */
+    x = simd_greater((simd_vector){0} - 127.0f, x);
+    simd_vector shifted = x + round, r = x - (shifted - round);
+    simd_vector p = 1.535336196e-4f * r + 1.339887502e-3f;
+    p = p * r + 9.618436918e-3f;
+    p = p * r + 5.550332367e-2f;
+    p = p * r + 2.402264774e-1f;
+    p = p * r + 6.931471825e-1f;
+    p = p * r + 1.0f;
+    return p * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
 }
 
 #endif
