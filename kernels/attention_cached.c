@@ -152,7 +152,7 @@ __attribute__((always_inline)) static inline void add_words(simd_vector sum[SIMD
     for (int q = 0; q < queries; q++) x[q] = float_at(query + (ptrdiff_t)q * width + i, count);
 #pragma GCC unroll 16
     for (int k = 0; k < keys; k++) {
-        simd_vector y = pairs ? simd_load_part((const float *)key[k] + i, count) : real_at(key[k] + i, count);
+        simd_vector y = pairs ? float_at((const float *)key[k] + i, count) : real_at(key[k] + i, count);
 #pragma GCC unroll 4
         for (int q = 0; q < queries; q++) sum[q * keys + k] = words_step(sum[q * keys + k], x[q], y, pairs);
     }

@@ -21,17 +21,12 @@ void cast(void *out_, const float *x, size_t n, struct stream *stream)
     for (size_t at = 0; at < n; at += PIECE) real_round(out + at, x + at, piece_length(n, at));
 }
 
-static inline void row_add(real *x, const real *delta, int n)
-{
-    EACH_VECTOR(n, i, count, real_put(x + i, real_at(x + i, count) + real_at(delta + i, count), count););
-}
-
 void add(void *x_, const void *delta_, size_t n, struct stream *stream)
 {
     real *x = x_;
     const real *delta = delta_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (size_t at = 0; at < n; at += PIECE) row_add(x + at, delta + at, piece_length(n, at));
+    for (size_t at = 0; at < n; at += PIECE) real_add(x + at, delta + at, piece_length(n, at));
 }
 
 void bias_forward(void *x_, const void *bias_, int N, int C, int stride, struct stream *stream)
@@ -39,7 +34,7 @@ void bias_forward(void *x_, const void *bias_, int N, int C, int stride, struct 
     real *x = x_;
     const real *bias = bias_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int n = 0; n < N; n++) row_add(x + (size_t)n * stride, bias, C);
+    for (int n = 0; n < N; n++) real_add(x + (size_t)n * stride, bias, C);
 }
 
 void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int C, int stride,
@@ -55,12 +50,7 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
             float *total = partial + (size_t)chunk * C;
             memset(total, 0, (size_t)C * sizeof(float));
             int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
-            for (int n = chunk * rows; n < end; n++) {
-                const real *row = dout + (size_t)n * stride;
-                EACH_VECTOR(
-                    C, c, count,
-                    float_put(total + c, float_at(total + c, count) + real_at(row + c, count), count););
-            }
+            for (int n = chunk * rows; n < end; n++) real_sum(total, dout + (size_t)n * stride, C);
         }
 #pragma omp for schedule(static)
         for (int c = 0; c < C; c++) chunks_add(dbias + c, partial + c, chunks, C);
@@ -159,13 +149,6 @@ static inline void random_words(uint32_t *words, uint32_t c0, uint32_t c1, uint3
     memcpy(words + SIMD_LANES, &second, sizeof second);
 }
 
-static inline simd_words words_at(const uint32_t *x, int count)
-{
-    simd_words part = {0};
-    memcpy(&part, x, (size_t)count * sizeof *x);
-    return part;
-}
-
 /* Elements [first, first + n) of a micro-batch; x is the first of them. */
 static void drop(real *x, size_t first, size_t n, uint32_t micro_batch, uint32_t threshold, float scale,
                  const struct dropout_site *site, struct stream *stream)
@@ -187,7 +170,7 @@ static void drop(real *x, size_t first, size_t n, uint32_t micro_batch, uint32_t
                to = end < 4 * (block + BATCH) ? end : 4 * (block + BATCH);
         real *at = x + (from - first);
         EACH_VECTOR((int)(to - from), i, count, {
-            simd_words word = words_at(words + (from - 4 * block) + i, count);
+            simd_words word = (simd_words)float_at((const float *)words + (from - 4 * block) + i, count);
             simd_truth dropped = (simd_truth)(word >> 8) < (int32_t)threshold;
             real_put(at + i, (simd_vector)(~dropped & (simd_truth)(real_at(at + i, count) * scale)), count);
         });

@@ -32,11 +32,7 @@ void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens
     for (int s = 0; s < slices; s++) {
         int first = (int)((long)lines * s / slices) * 16, last = (int)((long)lines * (s + 1) / slices) * 16;
         if (last > C) last = C;
-        for (int n = 0; n < N; n++) {
-            float *row = dweight + (size_t)tokens[n] * C + first;
-            const real *drow = dout + (size_t)n * C + first;
-            EACH_VECTOR(last - first, c, count,
-                        float_put(row + c, float_at(row + c, count) + real_at(drow + c, count), count););
-        }
+        for (int n = 0; n < N; n++)
+            real_sum(dweight + (size_t)tokens[n] * C + first, dout + (size_t)n * C + first, last - first);
     }
 }

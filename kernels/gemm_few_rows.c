@@ -57,13 +57,13 @@ INLINE int kind_steps(enum kind kind)
 
 INLINE simd_vector inputs(const real *x, enum kind kind)
 {
-    return kind == PAIRS ? simd_load_part((const float *)x, SIMD_LANES) : real_load(x);
+    return kind == PAIRS ? simd_load((const float *)x) : real_load(x);
 }
 
 INLINE simd_vector weights(const void *w, size_t at, enum kind kind)
 {
     const void *from = (const char *)w + at * kind_bytes(kind);
-    return kind == HALVES ? simd_load_bf16(from) : simd_load_part(from, SIMD_LANES);
+    return kind == HALVES ? simd_load_bf16(from) : simd_load(from);
 }
 
 INLINE float weight(const void *w, size_t at, enum kind kind)

@@ -36,8 +36,9 @@ static inline void real_store(real *x, simd_vector value)
 }
 
 /* The first `count` elements; the other lanes are 0. */
-static inline simd_vector real_load_part(const real *x, int count)
+static inline simd_vector real_at(const real *x, int count)
 {
+    if (count == SIMD_LANES) return real_load(x);
 #ifdef __AVX512F__
     __m256i halves = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), x);
     return (simd_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
@@ -48,8 +49,12 @@ static inline simd_vector real_load_part(const real *x, int count)
 #endif
 }
 
-static inline void real_store_part(real *x, simd_vector value, int count)
+static inline void real_put(real *x, simd_vector value, int count)
 {
+    if (count == SIMD_LANES) {
+        real_store(x, value);
+        return;
+    }
 #ifdef __AVX512BF16__
     _mm256_mask_storeu_epi16(x, (__mmask16)((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh((__m512)value));
 #else
@@ -85,14 +90,14 @@ static inline void real_store(real *x, simd_vector value)
     simd_store(x, value);
 }
 
-static inline simd_vector real_load_part(const real *x, int count)
+static inline simd_vector real_at(const real *x, int count)
 {
-    return simd_load_part(x, count);
+    return float_at(x, count);
 }
 
-static inline void real_store_part(real *x, simd_vector value, int count)
+static inline void real_put(real *x, simd_vector value, int count)
 {
-    simd_store_part(x, value, count);
+    float_put(x, value, count);
 }
 
 #endif
@@ -101,21 +106,13 @@ enum { HEAD_MAX = 1024 }; /* the widest head that a model may have (core/model/m
 
 static const enum element REAL_ELEMENT = REAL_IS_FLOAT ? ELEMENT_FP32 : ELEMENT_BF16;
 
-/* out (n) = x (n) */
-static inline void real_widen(float *out, const real *x, int n)
-{
-    int i = 0;
-    for (; i + SIMD_LANES <= n; i += SIMD_LANES) simd_store(out + i, real_load(x + i));
-    for (; i < n; i++) out[i] = widened(x[i]);
-}
-
 /* ---- loops over vectors ----
  *
  *     EACH_VECTOR(n, i, count, body)
  *
  * runs the body for i = 0, SIMD_LANES, ... below n, with count = SIMD_LANES, and once more for the last
- * `count` elements if fewer are left. The body reads with real_at and writes with real_put. In a whole vector
- * count is a constant, so these are one instruction each. */
+ * `count` elements if fewer are left. The body reads with real_at and float_at, and writes with real_put and
+ * float_put. In a whole vector count is a constant, so these are one instruction each. */
 #define EACH_VECTOR(n, i, count, ...)                                                                        \
     do {                                                                                                     \
         int i = 0;                                                                                           \
@@ -129,17 +126,23 @@ static inline void real_widen(float *out, const real *x, int n)
         }                                                                                                    \
     } while (0)
 
-static inline simd_vector real_at(const real *x, int count)
+/* out (n) = x (n) */
+static inline void real_widen(float *out, const real *x, int n)
 {
-    return count == SIMD_LANES ? real_load(x) : real_load_part(x, count);
+    EACH_VECTOR(n, i, count, float_put(out + i, real_at(x + i, count), count););
 }
 
-static inline void real_put(real *x, simd_vector value, int count)
+/* x (n) += delta (n) */
+static inline void real_add(real *x, const real *delta, int n)
 {
-    if (count == SIMD_LANES)
-        real_store(x, value);
-    else
-        real_store_part(x, value, count);
+    EACH_VECTOR(n, i, count, real_put(x + i, real_at(x + i, count) + real_at(delta + i, count), count););
+}
+
+/* total (n) += x (n) */
+static inline void real_sum(float *total, const real *x, int n)
+{
+    EACH_VECTOR(n, i, count,
+                float_put(total + i, float_at(total + i, count) + real_at(x + i, count), count););
 }
 
 /* Fetches n elements that are needed soon into the second-level cache: where a loop computes much for each
@@ -172,20 +175,6 @@ static inline void real_store_two(real *x, const simd_vector two[2])
 #else
     real_store(x, two[0]), real_store(x + SIMD_LANES, two[1]);
 #endif
-}
-
-/* The same for floats, whatever reals are. */
-static inline simd_vector float_at(const float *x, int count)
-{
-    return count == SIMD_LANES ? simd_load(x) : simd_load_part(x, count);
-}
-
-static inline void float_put(float *x, simd_vector value, int count)
-{
-    if (count == SIMD_LANES)
-        simd_store(x, value);
-    else
-        simd_store_part(x, value, count);
 }
 
 /* out (n) = x (n), rounded. x may be out itself, where reals are floats. */

@@ -55,16 +55,20 @@ static inline void simd_store(float *x, simd_vector value)
 }
 
 /* The first `count` numbers; the other lanes are 0. */
-static inline simd_vector simd_load_part(const float *x, int count)
+static inline simd_vector float_at(const float *x, int count)
 {
+    if (count == SIMD_LANES) return simd_load(x);
     simd_vector part = {0};
     memcpy(&part, x, (size_t)count * sizeof *x);
     return part;
 }
 
-static inline void simd_store_part(float *x, simd_vector value, int count)
+static inline void float_put(float *x, simd_vector value, int count)
 {
-    memcpy(x, &value, (size_t)count * sizeof *x);
+    if (count == SIMD_LANES)
+        simd_store(x, value);
+    else
+        memcpy(x, &value, (size_t)count * sizeof *x);
 }
 
 /* SIMD_LANES numbers of bf16, widened exactly. Compilers take five instructions for 16 lanes, not two. */
