@@ -116,7 +116,7 @@ static void forward_tile(const struct problem *p, real *out, float *lse, float *
                           columns, TILE, p->HS, score);
         if (p->amx && j == i) fetch_next(p, query, keys + at, v + at, i);
         if (!band.whole) mask(scores, &band, &q, i, j, columns);
-        softmax_step(scores, p->scale * LOG2_E, &band, &q, rows, columns, p->amx);
+        softmax_step(scores, p->scale * REAL_LOG2_E, &band, &q, rows, columns, p->amx);
         if (p->pairs) tile_round_pairs(scores, NULL, p->amx ? whole_blocks(columns) : columns);
         if (p->amx) {
             if (j > first) tile_scale(sums, q.softmax.keep, p->HS);
@@ -154,17 +154,13 @@ void attention_forward(void *out, float *lse, const void *qkv, const int32_t *po
     int tiles = attention_tiles(T), threads = stream->threads;
     bool whole = heads >= 8L * threads;
     long tasks = whole ? heads : heads * tiles;
-    int workers = worker_count(tasks);
+    int workers = attention_workers((size_t)tasks);
 #pragma omp parallel num_threads(threads)
     {
         int worker = omp_get_thread_num();
         float *scratch = (float *)workspace + (size_t)worker * attention_worker_floats(HS);
         if (problem.amx) amx_begin();
-        while (worker < workers) {
-            long task;
-#pragma omp atomic capture
-            task = next++;
-            if (task >= tasks) break;
+        for (long task; worker < workers && (task = task_next(&next)) < tasks;) {
             long head = whole ? task : task / tiles;
             int first = whole ? 0 : tiles - 1 - (int)(task % tiles), last = whole ? tiles - 1 : first;
             for (int i = first; i <= last; i++)

@@ -180,13 +180,13 @@ static void score_gradients(const struct problem *p, struct backward_scratch *s,
         tile_multiply(s->ds, TILE, s->dout_rows, s->values_t, TILE, rows, columns, p->HS, dp);
     }
     const float *lse = p->lse + ((ptrdiff_t)b * p->NH + h) * p->T + i * TILE, *means = means_at(p, b, h, i);
-    const float unit = p->scale * LOG2_E;
+    const float unit = p->scale * REAL_LOG2_E;
     for (int r = 0; r < rows; r++) {
         struct tile_span keys = s->band.whole ? (struct tile_span){0, columns} : s->band.keys[r / TILE_ROWS];
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
         int first = s->first_of[r] - j * TILE, last = i == j ? r : TILE;
         for (int c = keys.from / SIMD_LANES * SIMD_LANES; c < keys.to; c += SIMD_LANES) {
-            simd_vector e = real_exp2(simd_load(prob + c) * unit - lse[r] * LOG2_E);
+            simd_vector e = real_exp2(simd_load(prob + c) * unit - lse[r] * REAL_LOG2_E);
             simd_vector d = e * (simd_load(ds + c) * p->scale - means[r]);
             if (!s->band.whole) {
                 simd_truth key = SIMD_COUNT + c, seen = (key >= first) & (key <= last);
@@ -285,6 +285,7 @@ static void backward_query_tile(const struct problem *p, struct backward_scratch
         add_to_dq(p, s, s->dk, b, h, i, j);
     }
 }
+
 void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
                         const int32_t *positions, const float *cos_sin, void *workspace, int B, int T, int NH,
                         int NKV, int HS, int window, struct stream *stream)
@@ -301,7 +302,7 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
     fits = fits && together;
     if (fits) each = with_sums;
     long next = 0, tasks = together ? heads : key_tasks + query_tasks;
-    int workers = worker_count(tasks);
+    int workers = attention_workers((size_t)tasks);
 #pragma omp parallel num_threads(threads)
     {
         int worker = omp_get_thread_num();
@@ -312,11 +313,7 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
             for (long task = 0; task < query_tasks; task++)
                 make_means(&problem, (int)(task / tiles / NH), (int)(task / tiles % NH), (int)(task % tiles));
         if (problem.amx) amx_begin();
-        while (worker < workers) {
-            long task;
-#pragma omp atomic capture
-            task = next++;
-            if (task >= tasks) break;
+        for (long task; worker < workers && (task = task_next(&next)) < tasks;) {
             if (together) {
                 for (int j = 0; j < tiles; j++)
                     backward_key_tile(&problem, &scratch, (int)(task / NKV), (int)(task % NKV), j, true);

@@ -26,7 +26,8 @@ struct problem {
     float *partial;
     const real *qkv, *keys, *values;
     const int32_t *slots, *positions;
-    int N, window, S, NH, NKV, HS, group, width, ranges, range_keys;
+    int N, S, NH, NKV, HS, group, width, ranges, range_keys;
+    int window; /* keys that a query sees, itself included; S: all */
     bool pairs; /* products are by dot products */
     bool amx;   /* those of many queries are by AMX */
     float unit; /* scores become powers of two: by log2(e), divided by sqrt(HS) */
@@ -120,13 +121,12 @@ static void load_queries(const struct problem *p, struct tiles *t, const struct 
 /* Sets the scores of keys from u0 on to minus infinity where the query does not see the key. */
 static void mask(const struct problem *p, struct tiles *t, int u0, int keys, int lanes)
 {
-    int window = p->window > 0 ? p->window : p->S;
     for (int k = 0; k < keys; k++) {
         float *row = t->scores + (ptrdiff_t)k * TILE;
         int u = u0 + k;
 #pragma omp simd
         for (int c = 0; c < lanes; c++)
-            row[c] = u <= t->position[c] && u > t->position[c] - window ? row[c] : -INFINITY;
+            row[c] = u <= t->position[c] && u > t->position[c] - p->window ? row[c] : -INFINITY;
     }
 }
 
@@ -188,7 +188,6 @@ __attribute__((always_inline)) static inline void scores_of_queries(const struct
 static void scores_of_few(const struct problem *p, struct tiles *t, int columns, const real *keys,
                           const real *values, int u0, int count, int left, bool masked)
 {
-    int window = p->window > 0 ? p->window : p->S;
     for (int c = 0, queries; c < columns; c += queries) {
         queries = columns - c >= QUERIES ? QUERIES : 1;
         if (TILE_PAIRS && p->pairs && queries > 1)
@@ -204,7 +203,7 @@ static void scores_of_few(const struct problem *p, struct tiles *t, int columns,
         float *row = t->scores + (ptrdiff_t)c * TILE;
         int last = t->position[c];
         for (int k = 0; k < count; k++)
-            if (u0 + k > last || u0 + k <= last - window) row[k] = -INFINITY;
+            if (u0 + k > last || u0 + k <= last - p->window) row[k] = -INFINITY;
     }
 }
 
@@ -259,11 +258,8 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
                    int to)
 {
     bool few = b->columns <= FEW, amx = p->amx && !few;
-    int lanes = few   ? b->columns
-                : amx ? whole_blocks(b->columns)
-                      : (b->columns + LANES - 1) / LANES * LANES,
-        last = p->positions[b->row + b->rows - 1];
-    int first = p->positions[b->row];
+    int lanes = few ? b->columns : amx ? whole_blocks(b->columns) : (b->columns + LANES - 1) / LANES * LANES;
+    int first = p->positions[b->row], last = first + b->rows - 1;
     const real *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
     const real *values = p->values + head * (size_t)p->S * (size_t)p->HS;
     load_queries(p, t, b, lanes, p->pairs || amx);
@@ -271,7 +267,7 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
     for (int u0 = from; u0 < to; u0 += TILE) {
         int count = to - u0 < TILE ? to - u0 : TILE;
         const real *key = keys + (ptrdiff_t)u0 * p->HS, *value = values + (ptrdiff_t)u0 * p->HS;
-        bool masked = u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window);
+        bool masked = u0 + count - 1 > first || u0 <= last - p->window;
         if (amx) {
             attend_amx(p, t, key, value, u0, count, lanes, masked, u0 > from);
             continue;
@@ -328,7 +324,7 @@ static void run_task(const struct problem *p, struct tiles *t, const struct bloc
 {
     int first = p->positions[b->row], end = first + b->rows; /* of the keys that any row sees */
     int from = range * p->range_keys, to = p->ranges == 1 ? end : from + p->range_keys;
-    int least = p->window > 0 && first >= p->window ? (first - p->window + 1) / TILE * TILE : 0;
+    int least = first >= p->window ? (first - p->window + 1) / TILE * TILE : 0;
     if (from < least) from = least;
     if (to > end) to = end;
     if (from < to) attend(p, t, b, (size_t)p->slots[b->row] * (size_t)p->NKV + (size_t)kv, from, to);
@@ -371,9 +367,7 @@ static struct tiles carve(float *at, int width)
 static void work(const struct problem *p, struct tiles *t, long *next)
 {
     int parts = attention_group_parts(p->NH, p->NKV), each = (p->group + parts - 1) / parts;
-    long mine, task = 0;
-#pragma omp atomic capture
-    mine = (*next)++;
+    long mine = task_next(next), task = 0;
     for (int row = 0, rows; row < p->N; row += rows) {
         rows = rows_together(p, row);
         for (int kv = 0; kv < p->NKV; kv++)
@@ -383,8 +377,7 @@ static void work(const struct problem *p, struct tiles *t, long *next)
                     int heads = p->group - head < each ? p->group - head : each;
                     struct block b = {row, rows, kv * p->group + head, heads, rows * heads};
                     run_task(p, t, &b, kv, range);
-#pragma omp atomic capture
-                    mine = (*next)++;
+                    mine = task_next(next);
                 }
     }
 }
@@ -402,7 +395,7 @@ void attention_cached(void *out, const void *qkv, const void *keys, const void *
                               .slots = slots,
                               .positions = positions,
                               .N = N,
-                              .window = window,
+                              .window = attention_window(window, S),
                               .S = S,
                               .NH = NH,
                               .NKV = NKV,

@@ -160,13 +160,4 @@ static inline struct tile_operand rows_operand(const struct problem *p, float *w
     return (struct tile_operand){wide, p->width, 1, count};
 }
 
-/* Threads that work: at most as many as attention_workspace has scratch for. */
-static inline int worker_count(long tasks)
-{
-    return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
-}
-
-/* Scores, multiplied with p->scale and LOG2_E, are powers of two. */
-static const float LOG2_E = 1.44269504088896341f;
-
 #endif

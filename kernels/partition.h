@@ -140,13 +140,18 @@ static inline size_t attention_worker_floats(int HS)
     return ATTENTION_TILE * (size_t)(2 * ATTENTION_TILE + 8 * attention_width(HS));
 }
 
+/* Threads that work on so many tasks. */
+static inline int attention_workers(size_t tasks)
+{
+    return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
+}
+
 /* Floats of all workers' scratch. The forward pass has a task per tile and query head, the backward pass up
  * to one more per key/value head. */
 static inline size_t attention_scratch_floats(int B, int T, int NH, int NKV, int HS)
 {
     size_t tasks = (size_t)B * (size_t)(NH + NKV) * (size_t)attention_tiles(T);
-    size_t workers = tasks < ATTENTION_WORKERS_MAX ? tasks : ATTENTION_WORKERS_MAX;
-    return workers * attention_worker_floats(HS);
+    return (size_t)attention_workers(tasks) * attention_worker_floats(HS);
 }
 
 /* The scratch, then one float per row and query head; a GPU needs only as many as the latter. */
@@ -193,8 +198,8 @@ static inline size_t attention_ranges_bound(int rows, int longest, int NKV)
 /* CPU threads that work, each with scratch of its own. */
 static inline int attention_cached_workers(int rows, int longest, int NH, int NKV)
 {
-    size_t tasks = attention_ranges_bound(rows, longest, NKV) * (size_t)attention_group_parts(NH, NKV);
-    return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
+    return attention_workers(attention_ranges_bound(rows, longest, NKV) *
+                             (size_t)attention_group_parts(NH, NKV));
 }
 
 /* Floats of that scratch: a tile of scores, and queries, values and sums of head width. */

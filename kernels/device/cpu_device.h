@@ -43,4 +43,13 @@ static inline void chunks_add(float *total, const float *partial, int chunks, in
     *total = (float)(*total + sum);
 }
 
+/* The next task of a counter that threads share, from 0 on. */
+static inline long task_next(long *counter)
+{
+    long task;
+#pragma omp atomic capture
+    task = (*counter)++;
+    return task;
+}
+
 #endif
