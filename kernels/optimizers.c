@@ -10,10 +10,27 @@
 #include "kernels/moment_codes.h"
 #include "kernels/real.h"
 
-/* The rule of an optimizer for single elements, with its parameters and those of a range. */
-struct adamw {
-    float beta1, rest1, beta2, rest2, eps, rate, keep, correct2, scale;
+/* The parameters of a rule for single elements, in one range. */
+struct rule {
+    float beta1, rest1, beta2, rest2, eps, lr, keep, scale;
+    float rate, root; /* AdamW's: lr and the factor of sqrt(v), with their corrections */
 };
+
+static struct rule rule_of(struct optimizer_params params, const struct step_control *control,
+                           const struct update_range *range, float scale)
+{
+    const float beta1 = (float)params.beta1, beta2 = (float)params.beta2, lr = control->lr * range->lr_scale;
+    return (struct rule){.beta1 = beta1,
+                         .rest1 = 1.0f - beta1,
+                         .beta2 = beta2,
+                         .rest2 = 1.0f - beta2,
+                         .eps = params.eps,
+                         .lr = lr,
+                         .keep = (float)(1.0 - (double)lr * range->weight_decay),
+                         .scale = scale,
+                         .rate = control->rate * range->lr_scale,
+                         .root = control->root};
+}
 
 /* Once per step: computing powers in double for each parameter is too slow. */
 static void adamw_prepare(struct step_control *control, struct optimizer_params params,
@@ -24,30 +41,14 @@ static void adamw_prepare(struct step_control *control, struct optimizer_params 
     control->root = (float)(1.0 / sqrt((double)(float)(1 - pow(params.beta2, t))));
 }
 
-static struct adamw adamw_of(struct optimizer_params params, const struct step_control *control,
-                             const struct update_range *range, float scale)
-{
-    const float beta1 = (float)params.beta1, beta2 = (float)params.beta2;
-    return (struct adamw){.beta1 = beta1,
-                          .rest1 = 1.0f - beta1,
-                          .beta2 = beta2,
-                          .rest2 = 1.0f - beta2,
-                          .eps = params.eps,
-                          .rate = control->rate * range->lr_scale,
-                          .keep =
-                              (float)(1.0 - (double)(control->lr * range->lr_scale) * range->weight_decay),
-                          .correct2 = control->root,
-                          .scale = scale};
-}
-
-static inline void adamw_update(struct adamw a, float *w, real *weights, float *m, float *v, float g)
+static inline void adamw_update(struct rule a, float *w, real *weights, float *m, float *v, float g)
 {
     float gi = g * a.scale;
     float mi = a.beta1 * *m + a.rest1 * gi;
     float vi = a.beta2 * *v + a.rest2 * gi * gi;
     *m = mi;
     *v = vi;
-    *w = a.keep * *w - a.rate * mi / (sqrtf(vi) * a.correct2 + a.eps);
+    *w = a.keep * *w - a.rate * mi / (sqrtf(vi) * a.root + a.eps);
     if (!REAL_IS_FLOAT) *weights = rounded(*w);
 }
 
@@ -60,31 +61,14 @@ void adamw_step(float *w, void *weights_, float *m, float *v, const float *g, si
     if (clip->scale == 0.0f) return;
     adamw_prepare(control, params, clip);
     for (int r = 0; r < range_count; from = ranges[r++].end) {
-        const struct adamw a = adamw_of(params, control, &ranges[r], clip->scale);
+        const struct rule a = rule_of(params, control, &ranges[r], clip->scale);
         const size_t to = ranges[r].end;
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
         for (size_t i = from; i < to; i++) adamw_update(a, &w[i], &weights[i], &m[i], &v[i], g[i]);
     }
 }
 
-struct lion {
-    float beta1, rest1, beta2, rest2, lr, keep, scale;
-};
-
-static struct lion lion_of(struct optimizer_params params, const struct step_control *control,
-                           const struct update_range *range, float scale)
-{
-    const float beta1 = (float)params.beta1, beta2 = (float)params.beta2, lr = control->lr * range->lr_scale;
-    return (struct lion){.beta1 = beta1,
-                         .rest1 = 1.0f - beta1,
-                         .beta2 = beta2,
-                         .rest2 = 1.0f - beta2,
-                         .lr = lr,
-                         .keep = (float)(1.0 - (double)lr * range->weight_decay),
-                         .scale = scale};
-}
-
-static inline void lion_update(struct lion l, float *w, real *weights, float *m, float g)
+static inline void lion_update(struct rule l, float *w, real *weights, float *m, float g)
 {
     float gi = g * l.scale;
     float c = l.beta1 * *m + l.rest1 * gi;
@@ -102,7 +86,7 @@ void lion_step(float *w, void *weights_, float *m, float *v, const float *g, siz
     size_t from = 0;
     if (clip->scale == 0.0f) return;
     for (int r = 0; r < range_count; from = ranges[r++].end) {
-        const struct lion l = lion_of(params, control, &ranges[r], clip->scale);
+        const struct rule l = rule_of(params, control, &ranges[r], clip->scale);
         const size_t to = ranges[r].end;
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
         for (size_t i = from; i < to; i++) lion_update(l, &w[i], &weights[i], &m[i], g[i]);
@@ -141,7 +125,7 @@ void adamw8_step(float *w, void *weights_, struct moment_block *m, struct moment
         struct part part = {.end = from, .range = ranges};
         while (part.end < to) {
             part = part_of(part.end, to, part.range);
-            const struct adamw a = adamw_of(params, control, part.range, clip->scale);
+            const struct rule a = rule_of(params, control, part.range, clip->scale);
 #pragma omp simd
             for (size_t i = part.at; i < part.end; i++)
                 adamw_update(a, &w[i], &weights[i], &mb[i - from], &vb[i - from], g[i]);
@@ -166,7 +150,7 @@ void lion8_step(float *w, void *weights_, struct moment_block *m, struct moment_
         struct part part = {.end = from, .range = ranges};
         while (part.end < to) {
             part = part_of(part.end, to, part.range);
-            const struct lion l = lion_of(params, control, part.range, clip->scale);
+            const struct rule l = rule_of(params, control, part.range, clip->scale);
 #pragma omp simd
             for (size_t i = part.at; i < part.end; i++)
                 lion_update(l, &w[i], &weights[i], &mb[i - from], g[i]);
