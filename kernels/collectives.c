@@ -9,10 +9,9 @@
 enum { BLOCK = 1024 }; /* elements that are added up in the first-level cache */
 
 /* mine (n) = Σ over ranks; received (ranks, n) has the others'. */
-static void add_up(float *mine, const float *received, size_t n, const struct world *world,
-                   struct stream *stream)
+static void add_up(float *mine, const float *received, size_t n, const struct world *world, int threads)
 {
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t at = 0; at < n; at += BLOCK) {
         int count = n - at < BLOCK ? (int)(n - at) : BLOCK;
         float sum[BLOCK];
@@ -56,7 +55,7 @@ static void reduce(const void *arguments)
         receive[r] = (struct world_piece){e->received + (size_t)r * n, own.bytes};
     }
     e->world->exchange(e->world, send, receive);
-    add_up(own.memory, e->received, n, e->world, &(struct stream){.threads = e->threads});
+    add_up(own.memory, e->received, n, e->world, e->threads);
 }
 
 static void gather(const void *arguments)

@@ -8,9 +8,8 @@ void nf4_dequantise(void *out_, const void *stored, size_t n, bool nested, struc
     real *out = out_;
     const uint8_t *codes = stored;
     const float *scales = (const float *)(codes + nf4_code_bytes(n));
-    size_t blocks = (n + NF4_BLOCK - 1) / NF4_BLOCK;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (size_t b = 0; b < blocks; b++) {
+    for (size_t b = 0; b < nf4_blocks(n); b++) {
         int count = n - b * NF4_BLOCK < NF4_BLOCK ? (int)(n - b * NF4_BLOCK) : NF4_BLOCK;
         float values[NF4_BLOCK], scale = nf4_scale(scales, n, nested, b);
         if (count == NF4_BLOCK)

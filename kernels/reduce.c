@@ -5,9 +5,7 @@
 
 #include "kernels/device/cpu_device.h"
 
-/* Inlined for each value of `squares`, so that the loop does not test it. */
-__attribute__((always_inline)) static inline double total_of(const float *x, size_t n, bool squares,
-                                                             double *partial, int threads)
+static double total_of(const float *x, size_t n, bool squares, double *partial, int threads)
 {
     size_t chunks = reduce_chunk_count(n);
 #pragma omp parallel for num_threads(threads) schedule(static)
