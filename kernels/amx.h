@@ -35,7 +35,7 @@ static inline void amx_end(void)
 }
 
 /* The sums of AMX_ROWS rows and 32 columns: those of c, whose rows are `row` words apart, or zero. */
-__attribute__((always_inline)) static inline void amx_load(const float *c, ptrdiff_t row, bool zero)
+INLINE void amx_load(const float *c, ptrdiff_t row, bool zero)
 {
     const float *below = c + 16 * row;
     if (zero) {
@@ -51,7 +51,7 @@ __attribute__((always_inline)) static inline void amx_load(const float *c, ptrdi
     }
 }
 
-__attribute__((always_inline)) static inline void amx_store(float *c, ptrdiff_t row)
+INLINE void amx_store(float *c, ptrdiff_t row)
 {
     float *below = c + 16 * row;
     _tile_stored(0, c, row * 4);
@@ -61,7 +61,7 @@ __attribute__((always_inline)) static inline void amx_store(float *c, ptrdiff_t 
 }
 
 /* Adds to them the products of tiles 4 and 5, the rows of a, and 6 and 7, the columns of b. */
-__attribute__((always_inline)) static inline void amx_multiply(void)
+INLINE void amx_multiply(void)
 {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
@@ -71,8 +71,7 @@ __attribute__((always_inline)) static inline void amx_multiply(void)
 
 /* Adds to them the products of AMX_ROWS rows of a, `a_row` bytes apart, of AMX_WORDS words each, and as many
  * words of packed b, `b_row` bytes apart. */
-__attribute__((always_inline)) static inline void amx_step(const char *a, ptrdiff_t a_row, const char *b,
-                                                           ptrdiff_t b_row)
+INLINE void amx_step(const char *a, ptrdiff_t a_row, const char *b, ptrdiff_t b_row)
 {
     _tile_loadd(4, a, a_row);
     _tile_loadd(6, b, b_row);
@@ -83,8 +82,7 @@ __attribute__((always_inline)) static inline void amx_step(const char *a, ptrdif
 
 /* Stores four words of each of 16 rows that lie `pitch` bytes apart. q[i]: word i of all rows; the four that
  * share a quarter of a vector follow each other, those of the next are `apart` rows on. */
-__attribute__((always_inline)) static inline void amx_store_words(void *to, ptrdiff_t pitch, const int apart,
-                                                                  const __m512i q[4])
+INLINE void amx_store_words(void *to, ptrdiff_t pitch, const int apart, const __m512i q[4])
 {
     __m512i a = _mm512_unpacklo_epi32(q[0], q[1]), b = _mm512_unpacklo_epi32(q[2], q[3]),
             c = _mm512_unpackhi_epi32(q[0], q[1]), d = _mm512_unpackhi_epi32(q[2], q[3]);

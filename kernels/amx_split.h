@@ -19,8 +19,6 @@ enum {
 
 #ifdef __AMX_BF16__
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* part[i]: words of part i of first and of second. */
 INLINE void split(__m512i part[SPLIT_PARTS], simd_vector first, simd_vector second)
 {
@@ -72,8 +70,6 @@ INLINE void split_right(const char *block, int part)
         amx_multiply();                                                                                      \
         MEANWHILE(5);                                                                                        \
     } while (0)
-
-#undef INLINE
 
 #endif
 #endif

@@ -141,10 +141,8 @@ static const float *wide_rows(const struct problem *p, struct tiles *t, const re
 }
 
 /* sum[q * keys + k] += the products of words i to i + count of query q and key k. */
-__attribute__((always_inline)) static inline void add_words(simd_vector sum[SIMD_LANES], const int queries,
-                                                            const float *query, int width,
-                                                            const real *const key[SIMD_LANES], int i,
-                                                            const int count, const bool pairs)
+INLINE void add_words(simd_vector sum[SIMD_LANES], const int queries, const float *query, int width,
+                      const real *const key[SIMD_LANES], int i, const int count, const bool pairs)
 {
     const int keys = SIMD_LANES / queries;
     simd_vector x[QUERIES];
@@ -160,10 +158,8 @@ __attribute__((always_inline)) static inline void add_words(simd_vector sum[SIMD
 
 /* The scores of 1 or QUERIES queries, from c on, and all keys. Fetches later ones of the `left` keys, and the
  * values, as many rows side by side are too much for the processor's own prefetching. */
-__attribute__((always_inline)) static inline void scores_of_queries(const struct problem *p, struct tiles *t,
-                                                                    int c, const int queries,
-                                                                    const real *keys, const real *values,
-                                                                    int count, int left, const bool pairs)
+INLINE void scores_of_queries(const struct problem *p, struct tiles *t, int c, const int queries,
+                              const real *keys, const real *values, int count, int left, const bool pairs)
 {
     const int together = SIMD_LANES / queries;
     const float *query = t->queries + (ptrdiff_t)c * p->width;

@@ -56,8 +56,7 @@ static inline simd_vector exp_from(simd_vector x, float base)
 /* A block (count), relative to its base: returns Σ exp(x − base). `keep`: x becomes these exponentials. *top
  * = the maximum of the next block (ahead <= count), without NaNs, which is found on the way, so that
  * computing does not wait for memory. */
-__attribute__((always_inline)) static inline float block_sum(real *x, int count, float base, bool keep,
-                                                             int ahead, float *top)
+INLINE float block_sum(real *x, int count, float base, bool keep, int ahead, float *top)
 {
     const real *next = x + count;
     const int whole = ahead / TWO * TWO, twos = count / TWO * TWO;
@@ -86,7 +85,7 @@ __attribute__((always_inline)) static inline float block_sum(real *x, int count,
 
 /* The log-sum-exp of row (V). bases: the maximum of each block, or NULL. Where reals are floats and bases is
  * not NULL, each block becomes exp(x − its base): in bf16 that would round twice. */
-__attribute__((always_inline)) static inline double row_lse(real *row, int V, float *bases)
+INLINE double row_lse(real *row, int V, float *bases)
 {
     int length = block_length(V);
     float max = -INFINITY, top = row_max(row, V < length ? V : length, (simd_vector){0} - INFINITY);

@@ -42,8 +42,6 @@ struct product {
  */
 enum kind { FLOATS, HALVES, PAIRS };
 
-#define INLINE __attribute__((always_inline)) static inline
-
 INLINE size_t kind_bytes(enum kind kind)
 {
     return kind == FLOATS ? sizeof(float) : sizeof(uint16_t);

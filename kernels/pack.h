@@ -21,8 +21,7 @@ enum { TILE_PAIRS = 0 };
 #endif
 
 /* sum + x·y; pairs: words of two steps, both of whose products are added. */
-__attribute__((always_inline)) static inline simd_vector words_step(simd_vector sum, simd_vector x,
-                                                                    simd_vector y, const bool pairs)
+INLINE simd_vector words_step(simd_vector sum, simd_vector x, simd_vector y, const bool pairs)
 {
 #ifdef __AVX512BF16__
     if (pairs) return (simd_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)y);
@@ -32,8 +31,7 @@ __attribute__((always_inline)) static inline simd_vector words_step(simd_vector 
 }
 
 /* The same with one word x for all lanes. */
-__attribute__((always_inline)) static inline simd_vector tile_step(simd_vector sum, float x, simd_vector y,
-                                                                   const bool pairs)
+INLINE simd_vector tile_step(simd_vector sum, float x, simd_vector y, const bool pairs)
 {
 #ifdef __AVX512BF16__
     if (pairs) return words_step(sum, (simd_vector)_mm512_set1_ps(x), y, true);
@@ -143,8 +141,8 @@ static inline void pack_each(uint32_t *out, int width, const struct lines *x, in
 }
 
 /* Lines whose steps lie one after the other. Those that do not exist are the first one again. */
-__attribute__((always_inline)) static inline void pack_rows(uint32_t *out, int width, const struct lines *x,
-                                                            int count, int steps, const enum form form)
+INLINE void pack_rows(uint32_t *out, int width, const struct lines *x, int count, int steps,
+                      const enum form form)
 {
     const int each = form == FORM_FLOATS ? 4 : 8; /* steps at a time */
     int k = 0;
@@ -170,8 +168,8 @@ __attribute__((always_inline)) static inline void pack_rows(uint32_t *out, int w
 }
 
 /* Lines whose elements of a step lie one after the other. */
-__attribute__((always_inline)) static inline void
-pack_columns(uint32_t *out, int width, const struct lines *x, int count, int steps, const enum form form)
+INLINE void pack_columns(uint32_t *out, int width, const struct lines *x, int count, int steps,
+                         const enum form form)
 {
     const int each = form == FORM_PAIRS ? 2 : 1;
     int k = 0;

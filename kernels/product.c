@@ -22,8 +22,6 @@
 #define ROWS_MAX 6
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum {
     LANES = SIMD_LANES,
     ROWS = ROWS_MAX,

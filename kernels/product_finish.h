@@ -22,9 +22,8 @@ static inline int part_size(int n, int most, int unit)
 }
 
 /* out (rows, columns) = factor · sums, or +=. */
-static inline __attribute__((always_inline)) void finish(struct matrix out, const enum element element,
-                                                         const float *sums, ptrdiff_t stride, int rows,
-                                                         int columns, const bool add, float factor)
+INLINE void finish(struct matrix out, const enum element element, const float *sums, ptrdiff_t stride,
+                   int rows, int columns, const bool add, float factor)
 {
     char *at = out.at;
     for (int r = 0; r < rows; r++, sums += stride, at += (size_t)out.stride * element_bytes(element)) {

@@ -9,8 +9,6 @@
 
 #include "kernels/product_finish.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum {
     ROWS = AMX_ROWS,
     COLUMNS = 32,

@@ -15,6 +15,9 @@
 
 #include "core/base/half.h"
 
+/* For functions that each caller needs a copy of, for constant arguments or to keep vectors in registers. */
+#define INLINE static inline __attribute__((always_inline))
+
 /* ---- vectors ---- */
 
 #if defined(__AVX512F__)

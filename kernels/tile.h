@@ -57,11 +57,9 @@ struct tile_how {
     const struct tile_ahead *ahead;  /* two; NULL: none */
 };
 
-__attribute__((always_inline)) static inline void tile_block(const int count, const int vectors,
-                                                             const bool pairs, float *c, ptrdiff_t ldc,
-                                                             const tile_word *const a[TILE_ROWS],
-                                                             ptrdiff_t k_step, const float *b, ptrdiff_t ldb,
-                                                             int words, bool add, const float *keep)
+INLINE void tile_block(const int count, const int vectors, const bool pairs, float *c, ptrdiff_t ldc,
+                       const tile_word *const a[TILE_ROWS], ptrdiff_t k_step, const float *b, ptrdiff_t ldb,
+                       int words, bool add, const float *keep)
 {
     simd_vector sum[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 4
