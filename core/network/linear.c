@@ -6,11 +6,6 @@ static struct matrix activation(const struct network *net, const void *at, int c
     return matrix_view(at, precision_element(net->plan->input.precision), columns);
 }
 
-static size_t activation_bytes(const struct network *net)
-{
-    return precision_bytes(net->plan->input.precision);
-}
-
 /* The matrix without the columns before `first`. */
 static struct matrix columns_from(struct matrix m, int first)
 {
@@ -96,11 +91,6 @@ static void backward_parts(struct network *net, void *dx, struct matrix dout, in
 /* Sites of adapters' dropout: this one and the projection. Those of the passes are below. */
 enum { SITE_ADAPTER = 16 };
 
-static void *buffer_of(const struct network *net, enum buffer buffer)
-{
-    return network_at(net, buffer, 0);
-}
-
 static bool drops(const struct network *net, const struct adapter *adapter)
 {
     return net->where.trains && adapter->dropout > 0;
@@ -109,7 +99,7 @@ static bool drops(const struct network *net, const struct adapter *adapter)
 /* x (N, cols) in place: drops elements, or with the same mask those of its gradient. */
 static void drop(struct network *net, void *x, int N, const struct adapter *adapter)
 {
-    struct dropout_site site = {buffer_of(net, BUFFER_CONTROL), (uint16_t)net->where.layer,
+    struct dropout_site site = {network_at(net, BUFFER_CONTROL, 0), (uint16_t)net->where.layer,
                                 (uint16_t)(SITE_ADAPTER + adapter->a.weight),
                                 (size_t)net->plan->input.T * (size_t)adapter->a.cols};
     net->table->dropout(x, (size_t)N * (size_t)adapter->a.cols, adapter->dropout, site, net->calls);
@@ -120,8 +110,9 @@ static const void *adapter_input(struct network *net, const void *x, int N, cons
 {
     net->where.part = PART_ADAPTER_A;
     if (!drops(net, adapter)) return x;
-    void *copy = buffer_of(net, BUFFER_ADAPTER_INPUT);
-    net->table->mem_copy(copy, x, (size_t)N * (size_t)adapter->a.cols * activation_bytes(net), net->calls);
+    void *copy = network_at(net, BUFFER_ADAPTER_INPUT, 0);
+    size_t bytes = (size_t)N * (size_t)adapter->a.cols * precision_bytes(net->plan->input.precision);
+    net->table->mem_copy(copy, x, bytes, net->calls);
     drop(net, copy, N, adapter);
     return copy;
 }
@@ -129,9 +120,9 @@ static const void *adapter_input(struct network *net, const void *x, int N, cons
 /* u (N, rows of A) = x Aᵀ, in BUFFER_ADAPTED. */
 static struct matrix adapted(struct network *net, const void *x, int N, const struct adapter *adapter)
 {
-    struct matrix u = activation(net, buffer_of(net, BUFFER_ADAPTED), adapter->a.rows);
-    forward_parts(net, buffer_of(net, BUFFER_ADAPTED), x, N, &adapter->a);
-    return u;
+    void *u = network_at(net, BUFFER_ADAPTED, 0);
+    forward_parts(net, u, x, N, &adapter->a);
+    return activation(net, u, adapter->a.rows);
 }
 
 /* out (N, rows) += scale · u Bᵀ, for each adapter in its part's columns. */
@@ -150,7 +141,7 @@ static void adapter_forward(struct network *net, struct matrix out, const void *
 static struct matrix adapted_gradient(struct network *net, struct matrix dout, int N,
                                       const struct adapter *adapter)
 {
-    struct matrix du = activation(net, buffer_of(net, BUFFER_ADAPTED), adapter->a.rows);
+    struct matrix du = activation(net, network_at(net, BUFFER_ADAPTED, 0), adapter->a.rows);
     int r = adapter->rank;
     net->where.part = PART_ADAPTER_B;
     for (int i = 0; i < adapter->count; i++)
@@ -165,10 +156,10 @@ static void adapter_gradients(struct network *net, struct matrix dout, const voi
                               const struct adapter *adapter)
 {
     const void *input = adapter_input(net, x, N, adapter);
-    struct matrix u = activation(net, buffer_of(net, BUFFER_ADAPTED), adapter->a.rows);
     int r = adapter->rank;
-    weight_gradients(net, u, input, N, &adapter->a);
-    adapted(net, input, N, adapter);
+    weight_gradients(net, activation(net, network_at(net, BUFFER_ADAPTED, 0), adapter->a.rows), input, N,
+                     &adapter->a);
+    struct matrix u = adapted(net, input, N, adapter);
     net->where.part = PART_ADAPTER_B;
     for (int i = 0; i < adapter->count; i++) {
         const struct param *b = adapter->b[i];
@@ -185,7 +176,7 @@ static void adapter_backward(struct network *net, void *dx, struct matrix du, in
 {
     const struct linear *a = &adapter->a;
     bool dropping = drops(net, adapter);
-    void *to = dropping ? buffer_of(net, BUFFER_ADAPTER_INPUT) : dx;
+    void *to = dropping ? network_at(net, BUFFER_ADAPTER_INPUT, 0) : dx;
     net->where.part = PART_ADAPTER_A;
     backward_parts(net, to, du, N, a, !dropping);
     if (!dropping) return;
@@ -214,7 +205,7 @@ void linear_backward_bias(struct network *net, const void *dout, int N, const st
         if (!run.first->frozen)
             net->table->bias_backward(gradient(net, run.first),
                                       columns_from(activation(net, dout, w->rows), run.row).at,
-                                      buffer_of(net, BUFFER_SCRATCH), N, run.rows, w->rows, net->calls);
+                                      network_at(net, BUFFER_SCRATCH, 0), N, run.rows, w->rows, net->calls);
 }
 
 /* ---- projections ---- */

@@ -9,8 +9,6 @@
 #include "core/network/muon.h"
 #include "kernels/linear_cross_entropy.h"
 
-/* ---- labels of calls ---- */
-
 void network_point(struct network *net)
 {
     const struct plan_input *in = &net->plan->input;
@@ -31,6 +29,8 @@ void network_observe(struct network *net, struct observer *observer)
     observer->stream = net->stream;
     observer->precision = net->plan->input.precision;
 }
+
+/* ---- labels of calls ---- */
 
 bool network_is_collective(enum operation operation)
 {

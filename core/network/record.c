@@ -144,7 +144,7 @@ static enum status spread(struct recorder *r, const struct plan *plan, struct er
 enum status record_init(struct record *record, const struct plan *plan, struct err *err)
 {
     struct recorder r = {.record = record};
-    struct observer observer = {.note = note, .context = &r, .precision = plan->input.precision};
+    struct observer observer = {.note = note, .context = &r};
     *record = (struct record){0};
     enum status status = spread(&r, plan, err);
     if (!status) {
