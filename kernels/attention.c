@@ -36,8 +36,8 @@ static void mask(float *scores, const struct band *band, const struct queries *q
     }
 }
 
-/* One step of the online softmax, over the scores of (columns, TILE) that are needed. clear: others become 0.
- */
+/* One step of the online softmax over those scores of (columns, TILE) that are needed. clear: all others
+ * become 0. */
 static void softmax_step(float *scores, float unit, const struct band *band, struct queries *q, int rows,
                          int columns, bool clear)
 {

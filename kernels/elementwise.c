@@ -102,7 +102,7 @@ void swiglu_backward(void *dgate_up_, void *out_, const void *dout_, const void 
 
 #define BATCH 64 /* Philox blocks at a time: 1 KiB of random words, in the first-level cache */
 
-/* Lanes of 64 bits, of which the low 32 count. */
+/* Lanes of 64 bits. The words of a block are their lower halves; the upper halves are ignored. */
 typedef uint64_t simd_longs __attribute__((vector_size(SIMD_LANES * 4)));
 enum { LONGS = SIMD_LANES / 2 };
 

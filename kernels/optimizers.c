@@ -1,7 +1,7 @@
 /* CPU twins of the optimizers and of the average of weights. Memory-bound: per parameter AdamW reads 4 floats
  * and writes 3, Lion reads 3 and writes 2, and in bf16 one of 2 bytes more; the average reads 2 and writes 1.
- * In fp32 `weights` is w itself and is not written. Moments in 8 bits take a fourth of the memory; a block of
- * them is decoded to the stack and encoded from there, a look-up each for an element. */
+ * In fp32 `weights` is w itself and is not written. Moments in 8 bits take a fourth of the memory; each block
+ * is decoded to the stack, updated there and encoded again. Either takes one look-up for an element. */
 #include "kernels/optimizers.h"
 
 #include <math.h>

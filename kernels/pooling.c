@@ -1,4 +1,4 @@
-/* CPU twin of pooling: each sequence is one thread's. */
+/* CPU twin of pooling. One thread computes the whole of a sequence. */
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ static inline int first_row(const int32_t *positions, int n, int T)
     return n - (positions ? positions[n] : n % T);
 }
 
-enum { COLUMNS = 64 }; /* whose sums are in registers */
+enum { COLUMNS = 64 }; /* at a time: their sums stay in the first-level cache */
 
 void mean_pool_forward(void *x_, const int32_t *targets, const int32_t *positions, int B, int T, int C,
                        struct stream *stream)

@@ -8,12 +8,12 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
-/* The angles of a row: cos_sin (HS/2,2) apart, as vectors need them. */
+/* Cosines and sines of a row's angles, each in an array of its own, as vectors need them. */
 struct angles {
     float cos[HEAD_MAX / 2], sin[HEAD_MAX / 2];
 };
 
-/* Those of row n, at its position; direction 1 rotates, -1 rotates back. */
+/* The angles of row n at its position, from cos_sin (T, HS/2, 2). direction: 1 rotates, -1 rotates back. */
 static inline void angles_load(struct angles *out, const float *cos_sin, const int32_t *positions, long n,
                                int T, int HS, float direction)
 {

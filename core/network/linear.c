@@ -88,7 +88,8 @@ static void backward_parts(struct network *net, void *dx, struct matrix dout, in
 
 /* ---- adapters ---- */
 
-/* Sites of adapters' dropout: this one and the projection. Those of the passes are below. */
+/* The dropout site of an adapter is this number plus its projection's. The passes use the smaller numbers
+ * (network_pass.c). */
 enum { SITE_ADAPTER = 16 };
 
 static bool drops(const struct network *net, const struct adapter *adapter)

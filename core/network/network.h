@@ -92,7 +92,7 @@ void network_close(struct network *network); /* harmless on a zeroed struct */
  * again. After a failure the network can only be closed. */
 enum status network_renew_stream(struct network *network, struct err *err);
 
-/* Elements `at` of the weights for computing. */
+/* The weights for computing from element `at` on. */
 static inline void *network_compute_weights(const struct network *network, size_t at)
 {
     return (unsigned char *)network->compute_weights + at * precision_bytes(network->plan->input.precision);
@@ -117,7 +117,7 @@ void network_observe(struct network *network, struct observer *observer);
 
 /* The name of this call in a profile, static text; NULL: profiles leave it out. */
 const char *network_label(const struct network *network, const struct operation_call *call);
-/* Whether ranks exchange memory in it. */
+/* Whether ranks exchange memory in this operation. */
 bool network_is_collective(enum operation operation);
 
 /* Sets the part of a step that comes next. */

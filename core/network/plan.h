@@ -122,8 +122,8 @@ struct plan_input {
 /* The input for training `model` with this configuration on `device`, which is queried but not kept. */
 struct plan_input plan_input_of(const struct config *config, const struct model *model,
                                 const struct backend *backend, struct device *device);
-/* Makes it the input of one of `ranks` processes: its part of a step's batch, and by world.shard its slice.
- * One rank: changes nothing. */
+/* Changes the input into that of one of `ranks` processes: its part of a step's batch, and by world.shard its
+ * slice. One rank: changes nothing. */
 void plan_input_share(struct plan_input *input, const struct config *config, int rank, int ranks);
 /* Whether a training with this input may have attention computed by cuDNN, if the device has it. */
 bool plan_cudnn(const struct plan_input *input);
