@@ -194,13 +194,15 @@ TEST_CASE(a_target_is_reached_from_above_or_below_and_is_meant_as_it_is_shown)
         const char *title, *target, *step;
     } cases[] = {{"perplexity by", "2981", " 100 "},
                  {"accuracy by", "0.5", " 150 "},
+                 {"val_loss_ema by", "7", " 100 "},
                  {"learning rate by", "0.00105", " 105 "},
                  {"MFU % of peak by", "11", " 110 "}};
     char home[1024];
     fill_compared("sides", home, sizeof home);
     store_fixture_sql(home, "update steps set loss = 9 - step * 0.01, lr = step * 1e-5, mfu = step * 1e-3;"
                             "insert into measures(run_id, segment, step, name, value)"
-                            " select run_id, segment, step, 'accuracy', step / 300.0 from evals;"
+                            " select run_id, segment, step, 'accuracy', step / 300.0 from evals union all"
+                            " select run_id, segment, step, 'val_loss_ema', 8 - step * 0.01 from evals;"
                             "update evals set val_loss = 8 - step * 0.01; delete from rollup");
     struct workbench *workbench = open_comparison(home);
     headless_type(workbench, "t7\r");

@@ -6,6 +6,7 @@
 
 #include "tests/cmocka.h"
 #include "tests/tui/view/terminal_fixture.h"
+#include "tui/view/mouse.h"
 
 /* --- sizes --- */
 
@@ -85,12 +86,20 @@ TEST_CASE(it_starts_on_a_terminal_of_one_cell)
 TEST_CASE(colours_follow_the_terminal_and_no_color)
 {
     struct fixture *fixture = *state;
-    const char *terms[] = {"xterm-256color", "screen", "linux", "xterm"};
-    for (size_t t = 0; t < sizeof terms / sizeof *terms; t++) {
-        struct pty *pty = terminal_open(fixture->environment, 24, 80, terms[t], NULL, NULL);
+    static const struct {
+        const char *term, *more;
+        bool faint; /* what is dim, as there is no grey */
+    } cases[] = {{"xterm-256color", NULL, false},
+                 {"xterm-256color", "NO_COLOR=", false},
+                 {"screen", NULL, true},
+                 {"linux", NULL, true},
+                 {"xterm", NULL, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pty *pty = terminal_open(fixture->environment, 24, 80, cases[i].term, cases[i].more, NULL);
         pty_wait_text(pty, "kjv-live");
         pty_wait_text(pty, "leave");
         assert_true(pty_coloured_cells(pty) > 10);
+        assert_int_equal(strstr(pty_raw(pty), ";2m") != NULL, cases[i].faint);
         pty_close(pty);
     }
     const char *plain[][2] = {{"xterm-256color", "NO_COLOR=1"}, {"vt100", NULL}};
@@ -255,8 +264,53 @@ TEST_CASE(it_can_be_suspended_and_resumed)
     pty_wait_text(pty, "3 runs");
     pty_wait_text(pty, "ETA"); /* a word that only the new width has room for */
     assert_true(pty_on_alternate_screen(pty));
-    pty_send(pty, "q");
+    static const char *const modes[][2] = {{mouse_on, mouse_off}, {"\033[?2004h", "\033[?2004l"}};
+    pty_send(pty, "?"); /* answered when the modes are set */
+    pty_wait_text(pty, "List of runs");
+    for (size_t i = 0; i < 2; i++) {
+        const char *off = strstr(pty_raw(pty), modes[i][1]);
+        if (!off || !strstr(off, modes[i][0])) fail_msg("%s is not set again", modes[i][0] + 1);
+    }
+    pty_send(pty, "qq");
     assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+/* A letter of one would leave. */
+TEST_CASE(sequences_of_unknown_keys_are_no_keys)
+{
+    struct fixture *fixture = *state;
+    static const char *const unknown[] = {"\033q?", "\033Oq?", "\033[1;9q?", "\033[?61;4q?"};
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "3 runs");
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        pty_send(pty, unknown[i]);
+        pty_wait_text(pty, "List of runs"); /* the help */
+        pty_send(pty, "?");
+        pty_wait_no_text(pty, "List of runs");
+    }
+    pty_send(pty, "/lionx\b");
+    pty_wait_no_text(pty, "/lionx");
+    pty_send(pty, "\033\177\033Oz"); /* Alt and Backspace, and one of a keypad */
+    pty_send(pty, "y");
+    pty_wait_text(pty, "/liony");
+    pty_send(pty, "\033\r"); /* two keys, however fast */
+    pty_wait_text(pty, "━ train");
+    pty_send(pty, "\003");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+TEST_CASE(a_screen_that_others_wrote_on_is_drawn_again)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open_list(fixture, 24, 80);
+    pty_wait_text(pty, "3 runs");
+    const char *before = pty_raw(pty);
+    size_t length = strlen(before);
+    pty_send(pty, "\x0C?");
+    pty_wait_text(pty, "List of runs");
+    assert_non_null(strstr(pty_raw(pty) + length, "\033[H\033[2J"));
     pty_close(pty);
 }
 
