@@ -66,7 +66,7 @@ static void answers_over_the_cache_are_those_of_a_fresh_prompt(void **state)
     struct stage *s = *state;
     const char *folder = open_poet(s, "512");
     const char *const words[] = {"chat", folder, "--temperature=0", "--max-tokens=24", "--verbose", NULL};
-    struct process *p = chat(s, 0, "the lord\nand\n", words);
+    struct process *p = chat(s, 0, "the lord\nand\r\n", words);
     const char *out = process_stdout(p), *second = strchr(out, '\n') + 1;
     char *first = continued(folder, "the lord\n", "24"); /* no newline within, as the next line shows */
     assert_memory_equal(out, first, (size_t)(second - out));
@@ -328,8 +328,14 @@ static void a_line_is_edited_and_earlier_ones_come_back(void **state)
     pty_wait_stopped(pty);
     assert_true(pty_modes_restored(pty));
     pty_signal(pty, SIGCONT);
-    press(pty, "=6", "/still here\r");
+    press(pty, "=6", "/stixl\033[D\177\033[Fl here\r"); /* the keys are those of before */
     pty_wait_text(pty, "/still: there is no such command");
+    press(pty, "=a", "/\303xy\027z\303w\r"); /* two halves of characters, and a word less */
+    pty_wait_text(pty, "/\357\277\275z\357\277\275w: there is no such command");
+    press(pty, "=b", "/still here\r"); /* again: it counts once, and an empty line not at all */
+    press(pty, "=c", "\r");
+    press(pty, "=d", "\033[A\033[Aq\r");
+    pty_wait_text(pty, "/\357\277\275z\357\277\275wq: there is no such command");
     press(pty, "=7", "\004");
     assert_int_equal(pty_wait_exit(pty), 0);
     assert_true(pty_modes_restored(pty));
@@ -343,7 +349,7 @@ static void a_long_pasted_text_is_one_whole_message(void **state)
     struct pty *pty = open_terminal(folder, NULL);
     pty_send(pty, "\033[200~");
     send_letters(pty, 6000);
-    pty_send(pty, "\r\033[Xsecond\x7f row\r\033[201~!\r");
+    pty_send(pty, "\r\033[1;2Xsecond\x7f\trow\r\033[201~!\r");
     pty_wait_text(pty, "prompt: 6014 tokens,"); /* with two newlines and the template's */
     pty_wait_text(pty, "text: 1 token");
     assert_false(pty_has_text(pty, "nan"));
