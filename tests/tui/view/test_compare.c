@@ -468,7 +468,7 @@ TEST_CASE(a_live_run_grows_in_the_comparison)
     store_fixture_sql(home, "delete from runs where name = 'wide'"); /* it stays until the view closes */
     workbench_tick(workbench, run.start + 4);
     headless_expect(workbench, 200, 40, 200, "compare 5 runs", "✓ wide");
-    headless_expect_not(workbench, 200, 40, "no run");
+    headless_expect_not(workbench, 200, 40, "no such run");
 }
 
 TEST_CASE(a_diverged_run_does_not_flatten_the_others)
