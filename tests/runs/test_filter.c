@@ -438,7 +438,10 @@ TEST_CASE_WITH(a_change_of_tags_note_and_name_is_made_in_all_runs_or_in_none, NU
     make("together");
     assert_int_equal(annotate("a", &change), STATUS_USAGE);
     while (strlen(many) + 4 < sizeof many) snprintf(many + strlen(many), 5, "t%02zu ", strlen(many) / 4);
+    strcat(many, "t63"); /* 255 bytes */
     assert_int_equal(run_set_tags(store, "b", many, &err), STATUS_OK);
+    assert_int_equal(run_get(store, "b", &run, &err), STATUS_OK);
+    assert_string_equal(run.tags, many);
     change.name = NULL;
     assert_int_equal(runs_annotate(store, ids, 2, &change, &err), STATUS_USAGE); /* b has room for no tag */
     assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
@@ -450,6 +453,22 @@ TEST_CASE_WITH(a_change_of_tags_note_and_name_is_made_in_all_runs_or_in_none, NU
         assert_int_equal(run_get(store, ids[i], &run, &err), STATUS_OK);
         assert_true(run_has_tag(&run, "another"));
         assert_string_equal(run.note, "changed");
+    }
+}
+
+TEST_CASE_WITH(a_tag_has_at_most_39_bytes_and_a_filter_at_most_32_levels, NULL, forget)
+{
+    static const char tag[] = "0123456789012345678901234567890123456789";
+    make("longest");
+    assert_int_equal(run_set_tags(store, "a", tag + 1, &err), STATUS_OK);
+    assert_int_equal(run_set_tags(store, "a", tag, &err), STATUS_USAGE);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    for (int levels = 31; levels <= 32; levels++) {
+        char filter[100];
+        snprintf(filter, sizeof filter, "%.*sid=a%.*s", levels, "((((((((((((((((((((((((((((((((", levels,
+                 "))))))))))))))))))))))))))))))))");
+        passing(filter);
+        assert_int_equal(strstr(listing.filter.problem.why, "deep") != NULL, levels == 32);
     }
 }
 
