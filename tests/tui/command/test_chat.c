@@ -332,10 +332,6 @@ static void a_line_is_edited_and_earlier_ones_come_back(void **state)
     pty_wait_text(pty, "/still: there is no such command");
     press(pty, "=a", "/\303xy\027z\303w\r"); /* two halves of characters, and a word less */
     pty_wait_text(pty, "/\357\277\275z\357\277\275w: there is no such command");
-    press(pty, "=b", "/still here\r"); /* again: it counts once, and an empty line not at all */
-    press(pty, "=c", "\r");
-    press(pty, "=d", "\033[A\033[Aq\r");
-    pty_wait_text(pty, "/\357\277\275z\357\277\275wq: there is no such command");
     press(pty, "=7", "\004");
     assert_int_equal(pty_wait_exit(pty), 0);
     assert_true(pty_modes_restored(pty));
