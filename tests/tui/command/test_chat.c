@@ -328,6 +328,7 @@ static void a_line_is_edited_and_earlier_ones_come_back(void **state)
     pty_wait_stopped(pty);
     assert_true(pty_modes_restored(pty));
     pty_signal(pty, SIGCONT);
+    for (int i = 0; i < 2000 && pty_modes_restored(pty); i++) usleep(10000); /* until it reads keys again */
     press(pty, "=6", "/stixl\033[D\177\033[Fl here\r"); /* the keys are those of before */
     pty_wait_text(pty, "/still: there is no such command");
     press(pty, "=a", "/\303xy\027z\303w\r"); /* two halves of characters, and a word less */
