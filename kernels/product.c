@@ -61,17 +61,15 @@ struct fetch {
 
 enum { STEPS_EACH = 4 }; /* of k, between two fetches */
 
-INLINE void fetch_line(struct ahead *x, int *lines)
+INLINE void fetch_line(struct ahead *x)
 {
     __builtin_prefetch(x->next + 64 * x->at, 0, 2);
     if (++x->at == x->run) x->at = 0, x->next += x->step;
     x->left--;
-    --*lines;
 }
 
-/* One row of out, or else one line of an operand, of which there are some. The counts are what is left to
- * this tile. */
-INLINE void fetch_some(struct fetch *f, int *out_rows, int *a_lines, int *b_lines)
+/* One row of out, or else one line of a, of which so many are left to this tile, or else one of b. */
+INLINE void fetch_some(struct fetch *f, int *out_rows, int *a_lines)
 {
     if (*out_rows > 0) {
         __builtin_prefetch(f->out, 1);
@@ -79,9 +77,10 @@ INLINE void fetch_some(struct fetch *f, int *out_rows, int *a_lines, int *b_line
         f->out += f->out_row;
         --*out_rows;
     } else if (*a_lines > 0) {
-        fetch_line(&f->a, a_lines);
+        fetch_line(&f->a);
+        --*a_lines;
     } else {
-        fetch_line(&f->b, b_lines);
+        fetch_line(&f->b);
     }
 }
 
@@ -134,11 +133,11 @@ INLINE void tile_sum(const int rows, const bool pairs, const bool packed, float 
     for (int i = 0; i < (rows + 2) / 3; i++) from.at[i] = a + 3 * i * a_row;
     struct fetch f = *fetch;
     int out_rows = f.out ? rows : 0;
-    int a_lines = least(f.a.most, f.a.left), b_lines = least(f.b.most, f.b.left);
-    int fetches = out_rows + a_lines + b_lines;
+    int a_lines = least(f.a.most, f.a.left);
+    int fetches = out_rows + a_lines + least(f.b.most, f.b.left);
     int k = 0;
     for (; k + STEPS_EACH <= words; k += STEPS_EACH, b += STEPS_EACH * COLUMNS) {
-        if (fetches > 0) fetches--, fetch_some(&f, &out_rows, &a_lines, &b_lines);
+        if (fetches > 0) fetches--, fetch_some(&f, &out_rows, &a_lines);
 #pragma GCC unroll 4
         for (int i = 0; i < STEPS_EACH; i++) {
             tile_add(rows, pairs, packed, sum, &from, b, i);
