@@ -31,7 +31,8 @@ static const char *remedy(const json_error_t *problem, const char *text, size_t 
                    : "JSON is UTF-8; iconv -f latin1 -t utf8 FILE converts Latin-1";
     case json_error_duplicate_key:
         return "an object has each key once";
-    case json_error_invalid_syntax: /* what Python's json writes all the same */
+    case json_error_invalid_syntax:
+        /* Python's json module writes NaN and Infinity by default */
         if (strstr(problem->text, "near 'NaN'") || strstr(problem->text, "near 'Infinity'") ||
             begins(rest, (size_t)(text + n - rest), "Infinity"))
             return "JSON has no NaN and no Infinity: write null";

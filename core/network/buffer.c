@@ -90,7 +90,7 @@ size_t plan_slice_run(const struct plan_input *in, size_t at, size_t n, int *own
     return n < left ? n : left;
 }
 
-/* What the ranks send for a piece takes at most 16 MiB, unless there are very many ranks. */
+/* All ranks together send at most 16 MiB for a piece. With very many ranks it may be more. */
 size_t plan_piece(const struct plan_input *in)
 {
     size_t piece = ((size_t)1 << 22) / (size_t)(in->ranks > 1 ? in->ranks : 1);

@@ -80,7 +80,7 @@ STAGE_CASE(the_measure_decides_what_may_differ, struct stage *s)
     }
 }
 
-/* What is said about a text is said for each run that reads it otherwise. */
+/* Runs that read a text in the same way get its notes once; another way of reading gets notes of its own. */
 STAGE_CASE(notes_are_for_the_first_run_that_reads_the_texts_so, struct stage *s)
 {
     static const struct {

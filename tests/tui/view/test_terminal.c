@@ -88,7 +88,7 @@ TEST_CASE(colours_follow_the_terminal_and_no_color)
     struct fixture *fixture = *state;
     static const struct {
         const char *term, *more;
-        bool faint; /* what is dim, as there is no grey */
+        bool faint; /* dim text is faint: the terminal has no grey */
     } cases[] = {{"xterm-256color", NULL, false},
                  {"xterm-256color", "NO_COLOR=", false},
                  {"screen", NULL, true},
