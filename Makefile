@@ -44,7 +44,8 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 # A loop that clang leaves as it is in spite of `omp simd` is no mistake.
 WARN += $(if $(findstring clang,$(CC)),-Wno-pass-failed,-Wno-format-truncation)
 comma := ,
-SANITIZERS := $(if $(TSAN),-fsanitize=thread,-fsanitize=address$(comma)undefined$(if $(FUZZ),$(comma)fuzzer-no-link) \
+SANITIZERS := $(if $(TSAN),-fsanitize=thread,-fsanitize=address$(comma)undefined$(if $(FUZZ),$(comma)fuzzer-no-link \
+              -fsanitize-coverage-ignorelist=tests/fuzz/uncounted.txt) \
               -fno-sanitize-recover=undefined)
 COUNTERS := $(if $(COVERAGE),--coverage -fprofile-abs-path -fprofile-update=atomic)
 SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer) $(COUNTERS)
