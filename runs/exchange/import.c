@@ -280,8 +280,31 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     return err_set(import->err, STATUS_CORRUPT, "%s: contains neither steps nor evaluations", import->path);
 }
 
-/* Stores the run. On failure nothing is left; only a process that is killed leaves a run, which is marked. */
-static enum status make_run(struct import *import, const char *name, const char *fallback,
+/* Looks for a run that was imported from the same log, maybe when that was shorter: it has the same start,
+ * and one of both names, which may begin at a folder higher up, is part of the other. */
+static enum status find_known(struct import *import, struct import_outcome *made)
+{
+    struct run_new run = {0};
+    sqlite3_stmt *staged, *select;
+    double start = 0;
+    enum status status = look_at_staged(import, made, &start, &run, &staged);
+    if (status) return status;
+    sqlite3_reset(staged);
+    status = store_query(import->store, &select, import->err,
+                         "select id, steps from runs where created_at = ?1 and message like '" RUN_FROM_FILES
+                         "%' and (instr(name, ?2) or instr(?2, name)) order by id limit 1",
+                         "ds", start, *made->wanted ? made->wanted : made->name);
+    if (!status) status = store_step(import->store, select, &made->here, import->err);
+    if (status || !made->here) return status;
+    store_column_text(select, 0, made->id, sizeof made->id);
+    made->steps_here = sqlite3_column_int64(select, 1);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+/* Stores the run. On failure nothing is left; only a process that is killed leaves a run, which is marked.
+ * `once`: it may be here already. */
+static enum status make_run(struct import *import, const char *name, const char *fallback, bool once,
                             const char *message, struct import_outcome *out)
 {
     struct import_outcome made = {0};
@@ -296,7 +319,10 @@ static enum status make_run(struct import *import, const char *name, const char 
     enum status status = import_remove_incomplete(&import->turns, incomplete);
     bool keep = !name && import_is_id(import->run);
     if (!status && !name) status = choose_name(import, keep ? import->run + 16 : fallback, message, &made);
-    if (!status) status = look_at_staged(import, &made, &start, &run, &staged);
+    if (!status && once) status = find_known(import, &made);
+    if (!status && made.here) *out = made;
+    if (status || made.here) return status;
+    status = look_at_staged(import, &made, &start, &run, &staged);
     if (status) return status;
     run.name = name ? name : made.name;
     status =
@@ -342,14 +368,15 @@ static void end(struct import *import)
     import_metrics_release(&import->metrics);
 }
 
-enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,
-                         struct import_outcome *out, struct err *err)
+/* `fallback`: the name where neither `name` nor the files have one; NULL: that of the folder. */
+static enum status import_paths(struct store *store, const char *const *paths, size_t count, const char *name,
+                                const char *fallback, bool once, struct import_outcome *out, struct err *err)
 {
     struct err own;
     struct import import = {.store = store, .err = err ? err : &own};
     char names[sizeof out->names] = "";
     import.turns = (struct import_turns){store, import.err, 0};
-    char message[200], fallback[RUN_NAME_MAX], folder[PATH_MAX], word[PATH_MAX];
+    char message[200], called[RUN_NAME_MAX], folder[PATH_MAX], word[PATH_MAX];
     int lock;
     enum status status = import_lock(store, &lock, import.err);
     if (!status) status = begin(&import);
@@ -361,12 +388,12 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
         /* "logs/main.log" gives "logs", as does "logs/train" beside other parts of the run */
         import_folder_of(paths[0], folder, word);
         bool part = import.several && !import.strangers;
-        snprintf(fallback, sizeof fallback, "%s", part ? basename(dirname(folder)) : word);
+        snprintf(called, sizeof called, "%s", fallback ? fallback : part ? basename(dirname(folder)) : word);
         snprintf(message, sizeof message, RUN_FROM_FILES "%.120s", paths[0]);
         if (count > 1)
             text_add(message, sizeof message, " and ", "%zu more file%s", count - 1,
                      text_plural((int64_t)count - 1));
-        status = make_run(&import, name, fallback, message, out);
+        status = make_run(&import, name, called, once, message, out);
     }
     if (!status && import.left_out)
         text_add(import.remark, sizeof import.remark, "; ",
@@ -379,4 +406,16 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
     end(&import);
     if (lock >= 0) close(lock);
     return status;
+}
+
+enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,
+                         struct import_outcome *out, struct err *err)
+{
+    return import_paths(store, paths, count, name, NULL, false, out, err);
+}
+
+enum status import_once(struct store *store, const struct import_source *source, struct import_outcome *out,
+                        struct err *err)
+{
+    return import_paths(store, &source->folder, 1, NULL, source->name, true, out, err);
 }

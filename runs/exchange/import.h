@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/arena.h"
 #include "runs/run.h"
 
 struct import_outcome {
@@ -31,8 +32,10 @@ struct import_outcome {
     char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which another run has;
                                                                   "": was given, none */
     bool again;                     /* that one was imported from files of the same paths */
-    int64_t steps, evals, measures; /* rows stored */
-    char remark[300];               /* about something that was left out; "": nothing */
+    bool here;                      /* nothing was stored, as `id`, with `steps_here`, is this run */
+    int64_t steps, evals, measures; /* rows stored, or read where it is here */
+    int64_t steps_here;
+    char remark[300]; /* about something that was left out; "": nothing */
     char
         names[300]; /* "loss is train/loss, …": of metrics whose name here is not plain; "": there are none */
 };
@@ -43,5 +46,21 @@ struct import_outcome {
  * kinds. */
 enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,
                          struct import_outcome *out, struct err *err);
+
+/* One of several runs whose logs are in folders. */
+struct import_source {
+    const char *folder;
+    const char
+        *name; /* its path below the folder that was searched: the name of its run unless the log has one */
+};
+
+/* The runs whose logs of TensorBoard or wandb are in and below these folders, ordered by name. *count 0: the
+ * paths are files, or what is to make one run, or there are no logs: it is for import_files. */
+enum status import_find(const char *const *paths, size_t path_count, struct arena *arena,
+                        struct import_source **out, size_t *count, struct err *err);
+
+/* As import_files, but a run that was imported before is left out. It is known by its start and its name. */
+enum status import_once(struct store *store, const struct import_source *source, struct import_outcome *out,
+                        struct err *err);
 
 #endif

@@ -201,12 +201,20 @@ static enum status read_parts(struct import *import, const char *folder, const c
     return status;
 }
 
+static bool has_logs(const char *folder)
+{
+    int count;
+    struct dirent **logs = list_folder(folder, is_log, &count);
+    free_list(logs, count);
+    return count > 0;
+}
+
 /* The first folder in `path` that has logs, with a slash behind; "": none has. *parts: all that have any are
  * parts of a run of TensorBoard. */
 static void find_logs(const char *path, char *buf, size_t size, bool *parts)
 {
     char folder[PATH_MAX];
-    int count, found;
+    int count;
     struct dirent **entries = list_folder(path, is_visible, &count);
     *buf = '\0';
     *parts = true;
@@ -214,8 +222,7 @@ static void find_logs(const char *path, char *buf, size_t size, bool *parts)
         if (file_format_path(folder, sizeof folder, NULL, "%s/%s", path, entries[i]->d_name) ||
             !is_own_folder(folder)) /* wandb's latest-run is a link to another one */
             continue;
-        struct dirent **logs = list_folder(folder, is_log, &found);
-        free_list(logs, found);
+        bool found = has_logs(folder);
         if (found && !*buf) snprintf(buf, size, "%s/", entries[i]->d_name);
         if (found) *parts = *parts && is_part(entries[i]->d_name);
     }
@@ -255,18 +262,28 @@ void import_folder_of(const char *path, char folder[PATH_MAX], char name[PATH_MA
     snprintf(name, PATH_MAX, "%s", basename(whole));
 }
 
-enum status import_read_paths(struct import *import, const char *const *paths, size_t count)
+/* Whether the paths are in several folders, and *strangers: whether these are not parts of one run. */
+static bool in_several_folders(const char *const *paths, size_t count, bool *strangers)
 {
     char folder[PATH_MAX], name[PATH_MAX], other[PATH_MAX], other_name[PATH_MAX];
-    enum status status = STATUS_OK;
+    bool several = false;
+    *strangers = false;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < i; k++) {
             import_folder_of(paths[i], folder, name);
             import_folder_of(paths[k], other, other_name);
             if (strcmp(folder, other) == 0) continue;
-            import->several = true;
-            import->strangers |= !is_part(name) || !is_part(other_name) || strcmp(name, other_name) == 0;
+            several = true;
+            *strangers |= !is_part(name) || !is_part(other_name) || strcmp(name, other_name) == 0;
         }
+    return several;
+}
+
+enum status import_read_paths(struct import *import, const char *const *paths, size_t count)
+{
+    char folder[PATH_MAX], name[PATH_MAX];
+    enum status status = STATUS_OK;
+    import->several = in_several_folders(paths, count, &import->strangers);
     for (size_t i = 0; !status && i < count; i++) {
         import_folder_of(paths[i], folder, name);
         if (file_is_folder(paths[i])) {
@@ -277,4 +294,67 @@ enum status import_read_paths(struct import *import, const char *const *paths, s
         }
     }
     return status ? status : begin_part(import, "", "");
+}
+
+/* ---- the runs in folders ---- */
+
+struct search {
+    struct arena *arena;
+    struct import_source *runs;
+    size_t count;
+    struct err *err;
+};
+
+static enum status add_run(struct search *search, const char *folder, const char *name)
+{
+    struct import_source *run = arena_grow(search->arena, &search->runs, search->count, sizeof *run);
+    if (run)
+        *run = (struct import_source){arena_strdup(search->arena, folder), arena_strdup(search->arena, name)};
+    if (!run || !run->folder || !run->name) return err_no_memory(search->err, "the list of runs");
+    search->count++;
+    return STATUS_OK;
+}
+
+/* Adds the run whose logs are in this folder or in parts of it; else the runs in the folders below. `name`:
+ * "" for the folder where the search began. */
+static enum status search_folder(struct search *search, const char *folder, const char *name, int depth)
+{
+    char path[PATH_MAX], inside[NAME_MAX + 2];
+    int count;
+    bool parts;
+    find_logs(folder, inside, sizeof inside, &parts);
+    if (parts || has_logs(folder)) return add_run(search, folder, name);
+    struct dirent **entries = list_folder(folder, is_visible, &count);
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && depth < DEPTH_MAX && i < count; i++) {
+        const char *entry = entries[i]->d_name, *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+        status = file_format_path(path, sizeof path, search->err, "%s%s%s", folder, slash, entry);
+        const char *below = arena_printf(search->arena, "%s%s%s", name, *name ? "/" : "", entry);
+        if (!below) status = err_no_memory(search->err, "the list of runs");
+        if (!status && is_own_folder(path)) status = search_folder(search, path, below, depth + 1);
+    }
+    free_list(entries, count);
+    return status;
+}
+
+enum status import_find(const char *const *paths, size_t path_count, struct arena *arena,
+                        struct import_source **out, size_t *count, struct err *err)
+{
+    struct search search = {.arena = arena, .err = err};
+    char folder[PATH_MAX], name[PATH_MAX];
+    bool strangers, folders = true;
+    enum status status = STATUS_OK;
+    *count = 0;
+    for (size_t i = 0; i < path_count; i++) folders = folders && file_is_folder(paths[i]);
+    if (!folders || (in_several_folders(paths, path_count, &strangers) && !strangers)) return STATUS_OK;
+    for (size_t i = 0; !status && i < path_count; i++) {
+        size_t before = search.count;
+        import_folder_of(paths[i], folder, name);
+        status = search_folder(&search, paths[i], path_count > 1 ? name : "", 0);
+        if (!status && search.count == before && path_count > 1)
+            status = add_run(&search, paths[i], name); /* its import says that it has no logs */
+    }
+    *out = search.runs;
+    if (!status && search.count && *search.runs[0].name) *count = search.count;
+    return status;
 }

@@ -129,6 +129,9 @@ before_example() {
             mkdir -p log124M && printf 's:%d tel:9.5\ns:%d trl:9.0 lr:0.001 norm:1.5\n' 0 0 1 1 >log124M/main.log ;;
         'anneal import runs/'*)
             mkdir -p "${1##* }" && cp "$root/tests/fixtures/logs/tensorboard.tfevents" "${1##* }/events.out.tfevents.1" ;;
+        'anneal import runs wandb')
+            mkdir -p runs/a wandb/offline-run-1 && cp "$root/tests/fixtures/logs/tensorboard.tfevents" runs/a/events.out.tfevents.1 &&
+                cp "$root/tests/fixtures/logs/offline.wandb" wandb/offline-run-1/run-abcd1234.wandb ;;
         'anneal import wandb/'*) mkdir -p "${1##* }" && cp "$root/tests/fixtures/logs/offline.wandb" "${1##* }/run-abcd1234.wandb" ;;
         'anneal import --store '*) ANNEAL_HOME=server/anneal anneal train my.ini --progress none ;;
         'anneal classify latest '* | 'anneal evaluate spam '*)

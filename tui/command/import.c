@@ -15,32 +15,95 @@ struct options {
     int checkpoints; /* enum checkpoint_import; -1: not given */
 };
 
-static enum status import_logs(struct store *store, const struct words *words, const char *name,
-                               struct err *err)
+/* What was left out or renamed. */
+static void print_remarks(const struct import_outcome *outcome)
 {
-    struct import_outcome outcome;
-    enum status status = import_files(store, words->words, (size_t)words->count, name, &outcome, err);
-    if (status) return status;
-    const char *id = CLEAN_LINE(outcome.id);
-    if (*outcome.remark) output_warn("%s", outcome.remark);
-    puts(id);
-    const char *wanted = CLEAN_LINE(outcome.wanted);
+    const char *wanted = CLEAN_LINE(outcome->wanted);
+    if (*outcome->remark) output_warn("%s", outcome->remark);
     if (*wanted)
-        fprintf(stderr, "the run is called %s, as there is another run %s\n", CLEAN_LINE(outcome.name),
+        fprintf(stderr, "the run is called %s, as there is another run %s\n", CLEAN_LINE(outcome->name),
                 wanted);
-    if (outcome.again)
+    if (outcome->again)
         fprintf(stderr,
                 "%s was imported from the same path; if the log has grown since, delete it: %s delete %s\n",
                 wanted, TEXT_PROGRAM, wanted);
-    if (*outcome.names) fprintf(stderr, "names of the log: %s\n", outcome.names);
-    fprintf(stderr, "imported %lld step%s%s%lld evaluation%s", (long long)outcome.steps,
-            text_plural(outcome.steps), outcome.measures ? ", " : " and ", (long long)outcome.evals,
-            text_plural(outcome.evals));
-    if (outcome.measures)
-        fprintf(stderr, " and %lld value%s of other measures", (long long)outcome.measures,
-                text_plural(outcome.measures));
-    fprintf(stderr, "; see: %s show %s\n", TEXT_PROGRAM, id);
+    if (*outcome->names) fprintf(stderr, "names of the log: %s\n", outcome->names);
+}
+
+static void print_amounts(const struct import_outcome *outcome)
+{
+    fprintf(stderr, "%lld step%s%s%lld evaluation%s", (long long)outcome->steps, text_plural(outcome->steps),
+            outcome->measures ? ", " : " and ", (long long)outcome->evals, text_plural(outcome->evals));
+    if (outcome->measures)
+        fprintf(stderr, " and %lld value%s of other measures", (long long)outcome->measures,
+                text_plural(outcome->measures));
+}
+
+static enum status import_one(struct store *store, const char *const *paths, size_t count, const char *name,
+                              struct err *err)
+{
+    struct import_outcome outcome;
+    enum status status = import_files(store, paths, count, name, &outcome, err);
+    if (status) return status;
+    puts(CLEAN_LINE(outcome.id));
+    print_remarks(&outcome);
+    fprintf(stderr, "imported ");
+    print_amounts(&outcome);
+    fprintf(stderr, "; see: %s show %s\n", TEXT_PROGRAM, CLEAN_LINE(outcome.id));
     return STATUS_OK;
+}
+
+/* Imports each run by itself: a log that cannot be read keeps none of the others out. */
+static enum status import_each(struct store *store, const struct import_source *sources, size_t count,
+                               struct err *err)
+{
+    struct import_outcome outcome;
+    struct err why;
+    size_t imported = 0, failed = 0;
+    enum status first = STATUS_OK;
+    for (size_t i = 0; i < count; i++) {
+        enum status status = import_once(store, &sources[i], &outcome, &why);
+        if (status) {
+            output_warn("left out: %s", why.text);
+            if (!failed++) first = status;
+        } else if (outcome.here) {
+            fprintf(stderr, "left out: %s is here already, as %s", CLEAN_LINE(sources[i].name),
+                    CLEAN_LINE(outcome.id));
+            if (outcome.steps_here < outcome.steps)
+                fprintf(stderr, ", and the log has grown (to import it again, delete this run first)");
+            fputc('\n', stderr);
+        } else {
+            imported++;
+            puts(CLEAN_LINE(outcome.id));
+            print_remarks(&outcome);
+            fprintf(stderr, "%s: ", CLEAN_LINE(sources[i].name));
+            print_amounts(&outcome);
+            fputc('\n', stderr);
+        }
+    }
+    fprintf(stderr, "imported %zu of %zu run%s; see: %s runs\n", imported, count, text_plural((int64_t)count),
+            TEXT_PROGRAM);
+    return failed ? err_set(err, first, "%zu of %zu logs could not be read", failed, count) : STATUS_OK;
+}
+
+static enum status import_logs(struct store *store, const struct words *words, const char *name,
+                               struct err *err)
+{
+    struct arena arena = {0};
+    struct import_source *sources;
+    size_t count;
+    enum status status = import_find(words->words, (size_t)words->count, &arena, &sources, &count, err);
+    if (!status && count > 1 && name)
+        status = err_set(err, STATUS_USAGE, "--name %s names one run, and these folders hold those of %zu",
+                         name, count);
+    if (!status && count == 1 && name)
+        status = import_one(store, &sources->folder, 1, name, err);
+    else if (!status && count)
+        status = import_each(store, sources, count, err);
+    else if (!status)
+        status = import_one(store, words->words, (size_t)words->count, name, err);
+    arena_release(&arena);
+    return status;
 }
 
 /* Prints the ids of the imported runs, and on standard error why others were left out. failed: an error ended
@@ -142,6 +205,11 @@ const struct command command_import = COMMAND(
         "Makes one new run, with status finished, from the history in the files, and prints its id. The "
         "commands runs, show, watch, compare and export treat it like any other run. If a file is bad, "
         "nothing is imported.\n\n"
+        "Folders that hold logs of several runs make a run of each. Those that were imported before are left "
+        "out, "
+        "so the command can be repeated when there are more. Those that cannot be read are named, and the "
+        "exit "
+        "status is then not 0.\n\n"
         "With --store FOLDER, imports the runs of another store, such as a server's, with their "
         "configuration, history, tags, log and checkpoints, and prints their ids. Runs that are here already "
         "or still train there are left out.\n\n"
@@ -161,11 +229,13 @@ const struct command command_import = COMMAND(
         "                 the history lacks are measures at the end. Its step is that of define_metric,\n"
         "                 else train/global_step, trainer/global_step or iter, else the number of the row\n"
         "  llm.c          its main.log: s:STEP trl:LOSS lr:LR norm:NORM, s:STEP tel:LOSS, s:STEP eval:X",
-    .notes = "Every import makes a new run: to have a log again that has grown, delete its run before.\n\n"
+    .notes = "A log that is named by itself makes a new run each time. To have one again that has grown, "
+             "delete its "
+             "run before.\n\n"
              "  anneal import results/*.csv\n"
              "  anneal import log124M/main.log --name gpt2-124M\n"
              "  anneal import scalars/*.csv --name other\n"
              "  anneal import runs/May05_12-00-00\n"
              "  anneal import wandb/offline-run-20260505_120000-abcd1234\n"
-             "  for log in runs/*/; do anneal import \"$log\"; done\n"
+             "  anneal import runs wandb\n"
              "  anneal import --store server/anneal --filter 'status=finished and age<7d'");

@@ -1,5 +1,6 @@
 /* Logs of TensorBoard in several folders: the parts of one run, as Keras, PyTorch and tensorboardX make them,
  * and those of other runs. */
+#include "core/base/text.h"
 #include "runs/exchange/export.h"
 #include "tests/cmocka.h"
 #include "tests/runs/exchange/exchange_fixture.h"
@@ -137,6 +138,71 @@ TEST_CASE(logs_of_several_runs_are_not_mixed)
     assert_non_null(strstr(err.text, "is not in the same folder as other files"));
     assert_int_equal(take(home, "a", "b", "run", &err), STATUS_USAGE);
     expect(home, "select count(*) from runs", "0");
+}
+
+/* Imports each run that is in a folder below `home`. Returns what was found and made of it, a line each. */
+static char *take_each(const char *home, const char *folder, char *buf, size_t size)
+{
+    char path[EXCHANGE_PATH_MAX];
+    const char *const paths[] = {path};
+    struct arena arena = {0};
+    struct import_source *sources;
+    struct import_outcome made;
+    struct err err = {0};
+    size_t count;
+    struct store *store = store_fixture_open(home);
+    snprintf(path, sizeof path, "%s/%s", home, folder);
+    assert_int_equal(import_find(paths, 1, &arena, &sources, &count, &err), STATUS_OK);
+    *buf = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (import_once(store, &sources[i], &made, &err)) fail_msg("%s", err.text);
+        text_add(buf, size, "\n", "%s %s%s %lld of %lld", sources[i].name, made.here ? "is " : "",
+                 made.id + 16, (long long)(made.here ? made.steps_here : made.steps), (long long)made.steps);
+    }
+    arena_release(&arena);
+    store_close(store);
+    return buf;
+}
+
+/* All logs are the same, so that their runs start at the same time. */
+TEST_CASE(each_folder_with_logs_is_a_run_which_is_imported_once)
+{
+    char home[PATH_MAX], said[400];
+    store_fixture_home("each", home, sizeof home);
+    put(home, "logs/2", LOGS "two_losses.tfevents");
+    put(home, "logs/10", LOGS "two_losses.tfevents");
+    put(home, "logs/10/curve", LOGS "two_losses.tfevents"); /* a part of that run */
+    put(home, "logs/.hidden", LOGS "two_losses.tfevents");
+    put(home, "logs/deep/er/keras/train", LOGS "two_losses.tfevents");
+    put(home, "logs/deep/er/keras/validation", LOGS "two_losses.tfevents");
+    put_as(home, "logs/deep/other", "/notes.txt", LOGS "two_losses.tfevents");
+    assert_string_equal(take_each(home, "logs", said, sizeof said),
+                        "2 2 3 of 3\n10 10 3 of 3\ndeep/er/keras deep-er-keras 3 of 3");
+    assert_string_equal(take_each(home, "logs", said, sizeof said),
+                        "2 is 2 3 of 3\n10 is 10 3 of 3\ndeep/er/keras is deep-er-keras 3 of 3");
+    /* from a folder lower down the name is shorter */
+    assert_string_equal(take_each(home, "logs/deep/er", said, sizeof said), "keras is deep-er-keras 3 of 3");
+    assert_string_equal(take_each(home, "logs/2", said, sizeof said), "");
+    assert_string_equal(take_each(home, "logs/deep/other", said, sizeof said), "");
+    expect(home, "select count(*) from runs", "3");
+}
+
+/* A name that another run has is not enough, and neither is the start of a run that was trained here. */
+TEST_CASE(a_log_that_is_here_is_known_by_start_and_name)
+{
+    char home[PATH_MAX], said[400], path[EXCHANGE_PATH_MAX];
+    size_t size;
+    store_fixture_home("known", home, sizeof home);
+    char *bytes = store_fixture_slurp(LOGS "two_losses.tfevents", &size);
+    exchange_write(home, "logs/a" EVENTS, bytes, size * 2 / 3, path);
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a a 2 of 2");
+    exchange_write(home, "logs/a" EVENTS, bytes, size, path);
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a is a 2 of 3");
+    store_fixture_sql(home, "update runs set created_at = created_at - 1");
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a a-2 3 of 3");
+    store_fixture_sql(home, "update runs set message = '' where name = 'a-2'");
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a a-3 3 of 3");
+    free(bytes);
 }
 
 TEST_CASE(values_at_a_step_that_is_none_are_counted_and_left_out)

@@ -62,18 +62,55 @@ TEST_CASE(import_prints_the_id_and_every_command_knows_the_run)
     process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name: needs a value");
     process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
     process_expect_sentence(process_run(2, "import", home, NULL), "is a folder");
-    snprintf(steps, sizeof steps, "%s/logs/b", home);
-    assert_int_equal(file_make_folders(steps, NULL), STATUS_OK);
-    snprintf(steps, sizeof steps, "%s/logs/b/events.out.tfevents.1", home);
-    stage_write(steps, "", 0);
-    snprintf(steps, sizeof steps, "%s/logs/a", home); /* as wandb's latest-run: no run of its own */
-    assert_int_equal(symlink("b", steps), 0);
-    snprintf(steps, sizeof steps, "%s/logs", home);
-    const struct process *said = process_run(2, "import", steps, NULL);
-    process_expect_sentence(said, "logs: has logs in its folders (name one of these, such as ");
-    process_expect_sentence(said, "/logs/b/)");
     out = process_output("import", "--help", NULL);
     assert_non_null(strstr(out, "main.log"));
+}
+
+/* One log can be read, one has been read before it had grown, one is of another kind; the fourth folder is a
+ * link to a run, as wandb's latest-run is. */
+TEST_CASE(a_folder_of_logs_is_imported_run_by_run)
+{
+    char home[PATH_MAX], *log;
+    size_t size;
+    three_runs_home("import-folder", home);
+    const char *logs = kept_format("%s/logs", home), *name = "events.out.tfevents.1";
+    static const char *const folders[] = {"grown", "new", "other"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(file_make_folders(kept_format("%s/%s", logs, folders[i]), NULL), STATUS_OK);
+    assert_int_equal(symlink("new", kept_format("%s/latest-run", logs)), 0);
+    log = store_fixture_slurp("tests/fixtures/logs/two_losses.tfevents", &size);
+    stage_write(kept_format("%s/grown/%s", logs, name), log, size * 2 / 3);
+    struct process *p = process_run(0, "import", logs, NULL);
+    char *id = kept_format("%s", process_stdout(p));
+    assert_non_null(strstr(id, "-grown\n"));
+    assert_non_null(strstr(process_stderr(p), "grown: 2 steps, "));
+    assert_non_null(strstr(process_stderr(p), "\nimported 1 of 1 run; see: "));
+    p = process_run(0, "import", logs, "--name", "x", NULL);
+    assert_non_null(strstr(process_stdout(p), "-x\n"));
+    process_run(0, "delete", "x", "--yes", NULL);
+
+    stage_write(kept_format("%s/grown/%s", logs, name), log, size);
+    stage_write(kept_format("%s/new/%s", logs, name), log, size);
+    stage_write(kept_format("%s/other/%s", logs, name), "who knows\n", 10);
+    free(log);
+    p = process_run(1, "import", logs, NULL);
+    assert_null(strchr(strchr(process_stdout(p), '\n') + 1, '\n'));
+    assert_non_null(strstr(process_stdout(p), "-new\n"));
+    id[strcspn(id, "\n")] = '\0';
+    assert_non_null(
+        strstr(process_stderr(p), kept_format("left out: grown is here already, as %s, and the log has "
+                                              "grown (to import it again, delete this run first)\n",
+                                              id)));
+    assert_non_null(strstr(process_stderr(p), "\nnew: 3 steps"));
+    assert_non_null(
+        strstr(process_stderr(p), kept_format("warning: left out: %s/other: contains neither", logs)));
+    assert_non_null(strstr(process_stderr(p), "\nimported 1 of 3 runs; see: "));
+    assert_non_null(strstr(process_stderr(p), ": 1 of 3 logs could not be read"));
+    p = process_run(1, "import", kept_format("%s/new", logs), kept_format("%s/grown", logs), home, NULL);
+    assert_non_null(strstr(process_stderr(p), "left out: new is here already, as "));
+    assert_non_null(strstr(process_stderr(p), "imported 0 of 5 runs"));
+    process_expect_sentence(process_run(2, "import", logs, "--name", "x", NULL),
+                            "--name x names one run, and these folders hold those of 3");
 }
 
 TEST_CASE(importing_a_log_again_says_how_to_keep_the_newer_run_alone)
