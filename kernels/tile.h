@@ -2,9 +2,10 @@
  * to the CPU twins. Operands are words of 32 bits, as in pack.h: a number in fp32, or two steps of k in bf16
  * for vdpbf16ps.
  *
- * tile_multiply computes four rows by TILE_VECTORS vectors of the result at a time: 16 sums in registers with
- * the 32 registers of AVX-512 or NEON, 8 sums with 16 registers, enough to hide a latency of four cycles with
- * two multiply-adds per cycle. Per step it loads TILE_VECTORS vectors of b and four words of a. */
+ * tile_multiply computes four rows by TILE_VECTORS vectors of the result at a time: 16 sums with the 32
+ * registers of AVX-512 or NEON, 12 with the 16 of AVX2, whose other four hold three vectors of b and a word
+ * of a; without fused multiply-adds, which need a register more, 8. Two multiply-adds per cycle, each with a
+ * latency of four cycles, need 8. Per step it loads TILE_VECTORS vectors of b and four words of a. */
 #ifndef ANNEAL_KERNELS_TILE_H
 #define ANNEAL_KERNELS_TILE_H
 
@@ -22,6 +23,8 @@ enum { TILE_ROWS = 4, TILE_GROUPS = TILE / TILE_ROWS };
 
 #if SIMD_LANES == 16 || defined(__aarch64__)
 #define TILE_VECTORS 4
+#elif SIMD_LANES == 8
+#define TILE_VECTORS 3
 #else
 #define TILE_VECTORS 2
 #endif
@@ -72,14 +75,14 @@ INLINE void tile_block(const int count, const int vectors, const bool pairs, flo
     for (int k = 0; k < words; k++) {
         const float *bk = b + k * ldb;
         ptrdiff_t at = k * k_step;
-        float x[TILE_ROWS];
+        simd_vector y[TILE_VECTORS];
 #pragma GCC unroll 4
-        for (int r = 0; r < count; r++) x[r] = a[r][at];
+        for (int v = 0; v < vectors; v++) y[v] = simd_load(bk + v * SIMD_LANES);
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            simd_vector y = simd_load(bk + v * SIMD_LANES);
+        for (int r = 0; r < count; r++) {
+            float x = a[r][at];
 #pragma GCC unroll 4
-            for (int r = 0; r < count; r++) sum[r][v] = tile_step(sum[r][v], x[r], y, pairs);
+            for (int v = 0; v < vectors; v++) sum[r][v] = tile_step(sum[r][v], x, y[v], pairs);
         }
     }
 #pragma GCC unroll 4
@@ -134,6 +137,8 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
                 TILE_CASE(2)
 #if TILE_VECTORS > 2
                 TILE_CASE(3)
+#endif
+#if TILE_VECTORS > 3
                 TILE_CASE(4)
 #endif
             }
