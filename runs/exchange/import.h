@@ -8,6 +8,9 @@
  *                           those in several folders
  *   wandb's offline runs (run-ID.wandb): the history as TensorBoard's scalars, the configuration as keys
  *                           wandb.…, numbers of the summary that the history lacks as measures at the end
+ *   other CSV               with a column step, global_step, iteration or epoch, and metrics in the others
+ *   JSON                    objects with such a number, one in a line or in a list, and Hugging Face's
+ *                           trainer_state.json; metrics as in event files
  *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP eval:ACC`
  *                           (a measure); a step that goes back begins a new segment: a resume
  *

@@ -1,6 +1,7 @@
-/* Reads CSV files, see import.h: our own tables and TensorBoard's scalars, parsed by libcsv. Each field is
- * bound to the statement as it is parsed; a record is stored when it ends. The first error ends the
- * reading. */
+/* Reads CSV files, see import.h: our own tables, TensorBoard's scalars and other programs' tables with a
+ * step, parsed by libcsv. Each field is bound to the statement as it is parsed, or kept for the row; a record
+ * is stored when it ends. The first error ends the reading. A table of another program is read twice
+ * (import_named.h). */
 #include <csv.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,20 +9,27 @@
 #include <strings.h>
 
 #include "core/base/text.h"
-#include "runs/exchange/import_stage.h"
+#include "runs/exchange/import_named.h"
 
-enum { CHUNK_BYTES = 1 << 16, FIELD_MAX = 1 << 24, HEADER_MAX = 64, NAME_MAX_BYTES = 48 };
+enum { CHUNK_BYTES = 1 << 16, FIELD_MAX = 1 << 24, HEADER_MAX = 1024, NAME_MAX_BYTES = 48 };
 
 struct reader {
     struct import *import;
     struct csv_parser parser;
     enum status status; /* the first error */
     bool in_header;
-    char header[HEADER_MAX][NAME_MAX_BYTES];
+    char *header[HEADER_MAX]; /* in the arena */
     int header_count, field;
+    struct arena arena;
     struct import_rows rows; /* a newer anneal's file may have more fields */
     bool own;                /* one of our tables, whose first field is the run */
     bool no_step;            /* the record being read has a step that is none */
+
+    /* of another program's table */
+    bool foreign;
+    struct import_named named;
+    struct import_number row[HEADER_MAX]; /* its numbers */
+    size_t count;
 };
 
 /* ---- TensorBoard: the file's name is the metric ---- */
@@ -107,8 +115,16 @@ static bool is_header_of(struct reader *r, enum store_table table)
     return true;
 }
 
+static bool has_step(const struct reader *r)
+{
+    int i = 0;
+    while (i < r->header_count && import_named_step_rank(r->header[i]) < 0) i++;
+    return i < r->header_count;
+}
+
 static enum status read_header(struct reader *r)
 {
+    if (r->foreign) return STATUS_OK; /* read before */
     if (is_scalars(r)) return begin_scalars(r);
     r->own = true;
     for (enum store_table t = 0; t < TABLE_CSV_COUNT; t++) {
@@ -116,10 +132,13 @@ static enum status read_header(struct reader *r)
         enum status status = import_set_kind(r->import, IMPORT_CSV);
         return status ? status : import_rows_begin(&r->rows);
     }
+    r->own = false;
+    r->foreign = strcmp(r->header[0], "run") != 0 && has_step(r);
+    if (r->foreign) return import_set_kind(r->import, IMPORT_NAMED);
     return import_bad(r->import,
                       "is not a known header: it begins with \"%.30s\" (known are the tables "
-                      "of `anneal export`, whole, TensorBoard's \"Wall time,Step,Value\", and "
-                      "llm.c's main.log)",
+                      "of `anneal export`, whole, TensorBoard's \"Wall time,Step,Value\", other tables with "
+                      "a column step or epoch, and llm.c's main.log)",
                       r->header[0]);
 }
 
@@ -176,6 +195,24 @@ static bool is_no_step(const struct reader *r, const char *text)
            (step < 0 || step > IMPORT_STEP_MAX);
 }
 
+static enum status add_name(struct reader *r, const char *text)
+{
+    if (r->foreign) return STATUS_OK; /* read before */
+    if (r->header_count == HEADER_MAX) return import_bad(r->import, "has more fields than %d", HEADER_MAX);
+    char *name = arena_strdup(&r->arena, text);
+    if (!name) return err_no_memory(r->import->err, "reading %s", r->import->path);
+    r->header[r->header_count++] = name;
+    return STATUS_OK;
+}
+
+/* Keeps the field of another program's table if it is a number. */
+static void add_number(struct reader *r, const char *text)
+{
+    double value;
+    if (text && text_parse_double(text, &value))
+        r->row[r->count++] = (struct import_number){r->header[r->field], value};
+}
+
 static void take_field(void *bytes, size_t n, void *context)
 {
     struct reader *r = context;
@@ -185,10 +222,12 @@ static void take_field(void *bytes, size_t n, void *context)
     if (n && !zero && !is_text(r)) text = without_blanks(bytes);
     if (zero)
         r->status = import_bad(r->import, "holds a zero byte");
-    else if (r->in_header && r->header_count < HEADER_MAX)
-        snprintf(r->header[r->header_count++], NAME_MAX_BYTES, "%s", text ? text : "");
-    else if (r->in_header || r->field >= r->header_count)
+    else if (r->in_header)
+        r->status = add_name(r, text ? text : "");
+    else if (r->field >= r->header_count)
         r->status = import_bad(r->import, "has more fields than %d", r->header_count);
+    else if (r->foreign)
+        add_number(r, text);
     else if (r->own && r->field == 0)
         r->status = check_run(r, text ? text : "");
     else if (is_no_step(r, text))
@@ -210,10 +249,13 @@ static void take_end(int c, void *context)
                                text_plural(r->field), r->header_count);
     else if (r->no_step)
         r->rows.nan = 0, r->import->left_out++;
+    else if (r->foreign)
+        r->status = import_named_row(&r->named, r->row, r->count);
     else
         r->status = import_rows_store(&r->rows);
     r->in_header = r->no_step = false;
     r->field = 0;
+    r->count = 0;
 }
 
 /* ---- the file ---- */
@@ -255,22 +297,37 @@ static enum status read_file(struct reader *r, FILE *file)
     return r->status;
 }
 
-enum status import_read_csv(struct import *import, FILE *file)
+/* Reads the file from here on. */
+static enum status read_once(struct reader *r, FILE *file)
 {
-    struct reader *r = calloc(1, sizeof *r);
-    if (!r || csv_init(&r->parser, CSV_STRICT | CSV_STRICT_FINI | CSV_EMPTY_IS_NULL | CSV_APPEND_NULL) != 0) {
-        free(r);
-        return err_no_memory(import->err, "reading %s", import->path);
-    }
+    if (csv_init(&r->parser, CSV_STRICT | CSV_STRICT_FINI | CSV_EMPTY_IS_NULL | CSV_APPEND_NULL) != 0)
+        return err_no_memory(r->import->err, "reading %s", r->import->path);
     csv_set_realloc_func(&r->parser, bounded_realloc);
     csv_set_space_func(&r->parser, is_no_space);
     csv_set_blk_size(&r->parser,
                      CHUNK_BYTES); /* by 128 bytes, a long field would be copied a thousand times */
-    r->import = import;
     r->in_header = true;
+    r->field = 0;
     enum status status = read_file(r, file);
-    if (!status && r->in_header) status = import_bad(import, "is empty: a header is missing");
     csv_free(&r->parser);
+    return status || !r->in_header ? status : import_bad(r->import, "is empty: a header is missing");
+}
+
+enum status import_read_csv(struct import *import, FILE *file)
+{
+    long begin = ftell(file);
+    struct reader *r = calloc(1, sizeof *r);
+    if (!r) return err_no_memory(import->err, "reading %s", import->path);
+    r->import = r->named.scalars.import = import;
+    r->named.scalars.survey = true;
+    enum status status = read_once(r, file);
+    if (!status && r->foreign) {
+        status = import_named_begin(&r->named);
+        if (!status && fseek(file, begin, SEEK_SET) != 0)
+            status = err_set(import->err, STATUS_IO, "%s: cannot read: %s", import->path, strerror(errno));
+        if (!status) status = read_once(r, file);
+    }
+    arena_release(&r->arena);
     free(r);
     return status;
 }

@@ -35,6 +35,15 @@ static bool is_llmc(FILE *file)
     return fseek(file, begin, SEEK_SET) == 0 && llmc;
 }
 
+/* Whether the first sign of what follows is that of an object or a list. */
+static bool is_json(FILE *file)
+{
+    long begin = ftell(file);
+    int c;
+    while ((c = getc(file)) == ' ' || c == '\t' || c == '\n' || c == '\r') continue;
+    return fseek(file, begin, SEEK_SET) == 0 && (c == '{' || c == '[');
+}
+
 static enum status read_records(struct import *import, struct record_file *file)
 {
     enum status status =
@@ -69,6 +78,8 @@ static enum status read_file(struct import *import, const char *path)
     if (is_llmc(file)) {
         status = import_set_kind(import, IMPORT_LLMC);
         if (!status) status = import_read_llmc(import, file);
+    } else if (is_json(file)) {
+        status = import_read_json(import);
     } else {
         status = import_read_csv(import, file);
     }

@@ -25,7 +25,7 @@ enum status import_set_kind(struct import *import, enum import_kind kind)
         return err_set(import->err, STATUS_USAGE,
                        "%s: is another kind of file than the one before it (import one kind at a time)",
                        import->path);
-    if (import->kind == IMPORT_LLMC || import->kind == IMPORT_WANDB)
+    if (import->kind == IMPORT_LLMC || import->kind == IMPORT_WANDB || import->kind == IMPORT_NAMED)
         return err_set(import->err, STATUS_USAGE, "%s: is a second log (import logs one at a time)",
                        import->path);
     import->kind = kind;

@@ -13,7 +13,7 @@
 #include "runs/exchange/import_metrics.h"
 #include "runs/exchange/import_turns.h"
 
-enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC, IMPORT_WANDB };
+enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC, IMPORT_WANDB, IMPORT_NAMED };
 
 /* The last second of the year 9999: a larger number is not a time. */
 #define IMPORT_TIME_MAX 253402300799.0
@@ -92,6 +92,7 @@ bool import_stays_inside(const char *path);
 /* The readers. The stream is at the start of the file, or after its byte order mark. */
 enum status import_read_csv(struct import *import, FILE *file);
 enum status import_read_llmc(struct import *import, FILE *file);
+enum status import_read_json(struct import *import);
 enum status import_read_events(struct import *import, struct record_file *file);
 enum status import_read_wandb(struct import *import, struct record_file *file);
 

@@ -127,6 +127,7 @@ before_example() {
         'anneal delete latest '* | 'anneal tag latest '*) anneal train my.ini --name spare --progress none ;;
         'anneal import log124M'*)
             mkdir -p log124M && printf 's:%d tel:9.5\ns:%d trl:9.0 lr:0.001 norm:1.5\n' 0 0 1 1 >log124M/main.log ;;
+        'anneal import checkpoint-500/'*) mkdir -p checkpoint-500 && cp "$root/tests/fixtures/logs/trainer_state.json" checkpoint-500 ;;
         'anneal import runs/'*)
             mkdir -p "${1##* }" && cp "$root/tests/fixtures/logs/tensorboard.tfevents" "${1##* }/events.out.tfevents.1" ;;
         'anneal import runs wandb')

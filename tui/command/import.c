@@ -199,7 +199,7 @@ static const struct option_spec options[] = {
 };
 
 const struct command command_import = COMMAND(
-    "import", "FILE...", 0, -1, options, "make a run from CSV, or from a log of TensorBoard, wandb or llm.c",
+    "import", "FILE...", 0, -1, options, "make a run from CSV, JSON, or a log of TensorBoard, wandb or llm.c",
     run, defaults,
     .about =
         "Makes one new run, with status finished, from the history in the files, and prints its id. The "
@@ -214,6 +214,12 @@ const struct command command_import = COMMAND(
         "configuration, history, tags, log and checkpoints, and prints their ids. Runs that are here already "
         "or still train there are left out.\n\n"
         "  anneal's CSV   what `anneal export` wrote: any of its tables, of one run, several files at once\n"
+        "  other CSV      with a column step, global_step, iteration or epoch; every other column with "
+        "numbers\n"
+        "                 is a metric, as in Lightning's and Keras's CSVLogger; one file at a time\n"
+        "  JSON           an object for each step with such a number, one in a line or all in a list, or "
+        "the\n"
+        "                 trainer_state.json of Hugging Face's trainer; one file at a time\n"
         "  TensorBoard    scalars as CSV, Wall time,Step,Value; the metric is the file's name: loss.csv,\n"
         "                 run-7-tag-val_loss.csv; known are loss, lr, grad_norm, clip_scale, "
         "tokens_per_sec,\n"
@@ -235,6 +241,7 @@ const struct command command_import = COMMAND(
              "  anneal import results/*.csv\n"
              "  anneal import log124M/main.log --name gpt2-124M\n"
              "  anneal import scalars/*.csv --name other\n"
+             "  anneal import checkpoint-500/trainer_state.json --name tuned\n"
              "  anneal import runs/May05_12-00-00\n"
              "  anneal import wandb/offline-run-20260505_120000-abcd1234\n"
              "  anneal import runs wandb\n"
