@@ -281,8 +281,9 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
 }
 
 /* Looks for a run that was imported from the same log, maybe when that was shorter: it has the same start,
- * and one of both names, which may begin at a folder higher up, is part of the other. */
-static enum status find_known(struct import *import, struct import_outcome *made)
+ * or, where the log has no times, the same `message`; and one of both names, which may begin at a folder
+ * higher up, is part of the other. */
+static enum status find_known(struct import *import, const char *message, struct import_outcome *made)
 {
     struct run_new run = {0};
     sqlite3_stmt *staged, *select;
@@ -291,13 +292,17 @@ static enum status find_known(struct import *import, struct import_outcome *made
     if (status) return status;
     sqlite3_reset(staged);
     status = store_query(import->store, &select, import->err,
-                         "select id, steps from runs where created_at = ?1 and message like '" RUN_FROM_FILES
-                         "%' and (instr(name, ?2) or instr(?2, name)) order by id limit 1",
-                         "ds", start, *made->wanted ? made->wanted : made->name);
+                         "select id, (select count(*) from steps where run_id = id)"
+                         " + (select count(*) from evals where run_id = id)"
+                         " + (select count(*) from measures where run_id = id) from runs"
+                         " where (created_at = ?1 or (?1 = 0 and message = ?3))"
+                         " and message like '" RUN_FROM_FILES "%' and (instr(name, ?2) or instr(?2, name))"
+                         " order by id limit 1",
+                         "dss", start, *made->wanted ? made->wanted : made->name, message);
     if (!status) status = store_step(import->store, select, &made->here, import->err);
     if (status || !made->here) return status;
     store_column_text(select, 0, made->id, sizeof made->id);
-    made->steps_here = sqlite3_column_int64(select, 1);
+    made->grown = sqlite3_column_int64(select, 1) < made->steps + made->evals + made->measures;
     sqlite3_reset(select);
     return STATUS_OK;
 }
@@ -319,7 +324,7 @@ static enum status make_run(struct import *import, const char *name, const char 
     enum status status = import_remove_incomplete(&import->turns, incomplete);
     bool keep = !name && import_is_id(import->run);
     if (!status && !name) status = choose_name(import, keep ? import->run + 16 : fallback, message, &made);
-    if (!status && once) status = find_known(import, &made);
+    if (!status && once) status = find_known(import, message, &made);
     if (!status && made.here) *out = made;
     if (status || made.here) return status;
     status = look_at_staged(import, &made, &start, &run, &staged);

@@ -34,11 +34,10 @@ struct import_outcome {
     char id[RUN_ID_MAX];
     char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which another run has;
                                                                   "": was given, none */
-    bool again;                     /* that one was imported from files of the same paths */
-    bool here;                      /* nothing was stored, as `id`, with `steps_here`, is this run */
+    bool again;       /* that one was imported from files of the same paths */
+    bool here, grown; /* nothing was stored, as this is the run `id`; the log has more values by now */
     int64_t steps, evals, measures; /* rows stored, or read where it is here */
-    int64_t steps_here;
-    char remark[300]; /* about something that was left out; "": nothing */
+    char remark[300];               /* about something that was left out; "": nothing */
     char
         names[300]; /* "loss is train/loss, …": of metrics whose name here is not plain; "": there are none */
 };
@@ -57,12 +56,14 @@ struct import_source {
         *name; /* its path below the folder that was searched: the name of its run unless the log has one */
 };
 
-/* The runs whose logs of TensorBoard or wandb are in and below these folders, ordered by name. *count 0: the
- * paths are files, or what is to make one run, or there are no logs: it is for import_files. */
+/* The runs whose logs of TensorBoard or wandb, or metrics.csv of Lightning, are in and below these folders,
+ * ordered by name. *count 0: the paths are files, or what is to make one run, or there are no logs: it is for
+ * import_files. */
 enum status import_find(const char *const *paths, size_t path_count, struct arena *arena,
                         struct import_source **out, size_t *count, struct err *err);
 
-/* As import_files, but a run that was imported before is left out. It is known by its start and its name. */
+/* As import_files, but a run that was imported before is left out. It is known by its name and its start,
+ * or by name and path where its log has no times. */
 enum status import_once(struct store *store, const struct import_source *source, struct import_outcome *out,
                         struct err *err);
 

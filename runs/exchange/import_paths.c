@@ -241,10 +241,16 @@ static void find_logs(const char *path, char *buf, size_t size, bool *parts)
     *parts = *parts && *buf;
 }
 
+/* Whether Lightning's CSVLogger has written to a folder: `file` is what it writes. */
+static bool has_table(const char *folder, char file[PATH_MAX])
+{
+    return !file_format_path(file, PATH_MAX, NULL, "%s/metrics.csv", folder) && file_exists(file);
+}
+
 /* Reads what is in a folder. */
 static enum status read_folder(struct import *import, const char *path, const char *part)
 {
-    char inside[NAME_MAX + 2];
+    char inside[NAME_MAX + 2], table[PATH_MAX];
     const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
     int found;
     bool parts = true;
@@ -252,6 +258,10 @@ static enum status read_folder(struct import *import, const char *path, const ch
     if (!status && !found) find_logs(path, inside, sizeof inside, &parts);
     if (!status && (found ? import->kind == IMPORT_TENSORBOARD : parts))
         status = read_parts(import, path, part, 1);
+    if (!status && !found && !parts && has_table(path, table)) {
+        status = begin_part(import, path, part);
+        return status ? status : read_file(import, table);
+    }
     import->path = path;
     if (status || found || parts) return status;
     if (*inside)
@@ -326,7 +336,8 @@ static enum status add_run(struct search *search, const char *folder, const char
     return STATUS_OK;
 }
 
-/* Adds the run whose logs are in this folder or in parts of it; else the runs in the folders below. `name`:
+/* Adds the run whose logs or table are in this folder, or whose logs are in parts of it; else the runs in the
+ * folders below. `name`:
  * "" for the folder where the search began. */
 static enum status search_folder(struct search *search, const char *folder, const char *name, int depth)
 {
@@ -334,7 +345,7 @@ static enum status search_folder(struct search *search, const char *folder, cons
     int count;
     bool parts;
     find_logs(folder, inside, sizeof inside, &parts);
-    if (parts || has_logs(folder)) return add_run(search, folder, name);
+    if (parts || has_logs(folder) || has_table(folder, path)) return add_run(search, folder, name);
     struct dirent **entries = list_folder(folder, is_visible, &count);
     enum status status = STATUS_OK;
     for (int i = 0; !status && depth < DEPTH_MAX && i < count; i++) {

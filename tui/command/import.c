@@ -69,7 +69,7 @@ static enum status import_each(struct store *store, const struct import_source *
         } else if (outcome.here) {
             fprintf(stderr, "left out: %s is here already, as %s", CLEAN_LINE(sources[i].name),
                     CLEAN_LINE(outcome.id));
-            if (outcome.steps_here < outcome.steps)
+            if (outcome.grown)
                 fprintf(stderr, ", and the log has grown (to import it again, delete this run first)");
             fputc('\n', stderr);
         } else {

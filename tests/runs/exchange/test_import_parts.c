@@ -156,8 +156,11 @@ static char *take_each(const char *home, const char *folder, char *buf, size_t s
     *buf = '\0';
     for (size_t i = 0; i < count; i++) {
         if (import_once(store, &sources[i], &made, &err)) fail_msg("%s", err.text);
-        text_add(buf, size, "\n", "%s %s%s %lld of %lld", sources[i].name, made.here ? "is " : "",
-                 made.id + 16, (long long)(made.here ? made.steps_here : made.steps), (long long)made.steps);
+        text_add(buf, size, "\n", "%s %s %s", sources[i].name,
+                 made.grown  ? "was"
+                 : made.here ? "is"
+                             : "became",
+                 made.id + 16);
     }
     arena_release(&arena);
     store_close(store);
@@ -177,14 +180,34 @@ TEST_CASE(each_folder_with_logs_is_a_run_which_is_imported_once)
     put(home, "logs/deep/er/keras/validation", LOGS "two_losses.tfevents");
     put_as(home, "logs/deep/other", "/notes.txt", LOGS "two_losses.tfevents");
     assert_string_equal(take_each(home, "logs", said, sizeof said),
-                        "2 2 3 of 3\n10 10 3 of 3\ndeep/er/keras deep-er-keras 3 of 3");
+                        "2 became 2\n10 became 10\ndeep/er/keras became deep-er-keras");
     assert_string_equal(take_each(home, "logs", said, sizeof said),
-                        "2 is 2 3 of 3\n10 is 10 3 of 3\ndeep/er/keras is deep-er-keras 3 of 3");
+                        "2 is 2\n10 is 10\ndeep/er/keras is deep-er-keras");
     /* from a folder lower down the name is shorter */
-    assert_string_equal(take_each(home, "logs/deep/er", said, sizeof said), "keras is deep-er-keras 3 of 3");
+    assert_string_equal(take_each(home, "logs/deep/er", said, sizeof said), "keras is deep-er-keras");
     assert_string_equal(take_each(home, "logs/2", said, sizeof said), "");
     assert_string_equal(take_each(home, "logs/deep/other", said, sizeof said), "");
     expect(home, "select count(*) from runs", "3");
+}
+
+/* Where Lightning logs to TensorBoard, too, its table has the same numbers once more. */
+TEST_CASE(a_table_of_lightning_is_a_run_unless_there_are_event_files)
+{
+    static const char table[] = "epoch,step,train_loss\n0,4,2\n0,9,1\n";
+    char home[PATH_MAX], said[400], path[EXCHANGE_PATH_MAX];
+    store_fixture_home("lightning", home, sizeof home);
+    exchange_write(home, "logs/version_0/metrics.csv", table, sizeof table - 1, path);
+    exchange_write(home, "logs/version_1/metrics.csv", table, sizeof table - 1, path);
+    put(home, "logs/version_1", LOGS "two_losses.tfevents");
+    assert_string_equal(take_each(home, "logs", said, sizeof said),
+                        "version_0 became version_0\nversion_1 became version_1");
+    struct err err = {0};
+    if (take(home, "logs/version_0", NULL, "x", &err)) fail_msg("%s", err.text);
+    /* it has no times: what was imported from there is known by its path */
+    assert_string_equal(take_each(home, "logs", said, sizeof said),
+                        "version_0 is version_0\nversion_1 is version_1");
+    exchange_write(home, "more/version_0/metrics.csv", table, sizeof table - 1, path);
+    assert_string_equal(take_each(home, "more", said, sizeof said), "version_0 became version_0-2");
 }
 
 /* A name that another run has is not enough, and neither is the start of a run that was trained here. */
@@ -195,13 +218,13 @@ TEST_CASE(a_log_that_is_here_is_known_by_start_and_name)
     store_fixture_home("known", home, sizeof home);
     char *bytes = store_fixture_slurp(LOGS "two_losses.tfevents", &size);
     exchange_write(home, "logs/a" EVENTS, bytes, size * 2 / 3, path);
-    assert_string_equal(take_each(home, "logs", said, sizeof said), "a a 2 of 2");
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a became a");
     exchange_write(home, "logs/a" EVENTS, bytes, size, path);
-    assert_string_equal(take_each(home, "logs", said, sizeof said), "a is a 2 of 3");
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a was a");
     store_fixture_sql(home, "update runs set created_at = created_at - 1");
-    assert_string_equal(take_each(home, "logs", said, sizeof said), "a a-2 3 of 3");
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a became a-2");
     store_fixture_sql(home, "update runs set message = '' where name = 'a-2'");
-    assert_string_equal(take_each(home, "logs", said, sizeof said), "a a-3 3 of 3");
+    assert_string_equal(take_each(home, "logs", said, sizeof said), "a became a-3");
     free(bytes);
 }
 
