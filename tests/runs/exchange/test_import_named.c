@@ -2,6 +2,7 @@
  * CSVLogger, Hugging Face's trainer and others write them. */
 #include "core/base/text.h"
 #include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/runs/exchange/exchange_fixture.h"
 
 /* Imports a file with this content as the only run of a new store. Returns its error, or its remark. */
@@ -75,6 +76,20 @@ TEST_CASE(a_row_whose_step_is_none_is_left_out_and_one_without_belongs_to_the_la
     expect(home, MEASURES, "acc 1 0.5");
     expect(home, "select group_concat(wall_time) from steps", "1700000000.0,1700000009.0");
     expect(home, "select created_at from runs", "1700000000.0");
+}
+
+TEST_CASE(a_table_whose_last_line_is_half_written_is_read_up_to_there)
+{
+    static const char *const ends[] = {"3", "3,", "3,1.5"};
+    char home[PATH_MAX];
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(take(home, "live.csv", kept_format("step,loss,acc\n1,3,\n2,2,\n%s", ends[i])),
+                            "line 4 has no end, and was left out");
+        expect(home, STEPS, "1 3.0,2 2.0");
+    }
+    assert_string_equal(take(home, "live.csv", "step,loss,acc\n1,3,\n2,2,1"), "");
+    expect(home, STEPS, "1 3.0,2 2.0");
+    expect(home, MEASURES, "acc 2 1.0");
 }
 
 TEST_CASE(tables_may_have_many_columns_with_long_names)
