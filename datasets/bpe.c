@@ -17,9 +17,6 @@ struct bpe_joint {
     uint32_t left, right;
 };
 
-/* A space as SentencePiece writes it, before which words are cut. */
-#define SPACE_PIECE "\xE2\x96\x81"
-
 /* ---- the definition ---- */
 
 /* The rank of the merge of two neighbouring ids, HASH_NONE if there is none. */
@@ -115,13 +112,7 @@ static bool find_joints(struct bpe *bpe)
 
 /* The patterns of GPT-2, Llama 3 and Qwen begin a piece after a line feed before a letter, a digit or a
  * character beyond ASCII, and do not look back. */
-static const char *const dividing[] = {
-    PRETOKENIZER_GPT2,
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-};
+static const char *const dividing[] = {PRETOKENIZER_GPT2, PRETOKENIZER_LLAMA3, PRETOKENIZER_QWEN};
 /* Those of digits alone leave the place as it is for a pattern above. */
 static const char *const harmless[] = {"\\p{N}", "\\p{N}+", "\\p{N}{1,3}"};
 
@@ -412,12 +403,12 @@ static enum status encode_word(struct bpe_encoder *e, const char *piece, size_t 
  * that words come from the cache, and anywhere in what is longer than the cache holds. */
 static enum status encode_words(struct bpe_encoder *e, const char *piece, size_t n, struct err *err)
 {
-    size_t from = 0, space_n = strlen(SPACE_PIECE);
+    size_t from = 0, space_n = strlen(SENTENCEPIECE_SPACE);
     uint32_t before = 0, point;
     enum status status = STATUS_OK;
     for (size_t at = 0, length; at < n && !status; at += length, before = point) {
         if (!(length = utf8_character(piece + at, n - at, &point))) length = 1, point = 0;
-        bool space = length == space_n && memcmp(piece + at, SPACE_PIECE, space_n) == 0;
+        bool space = length == space_n && memcmp(piece + at, SENTENCEPIECE_SPACE, space_n) == 0;
         if (at == from || (!space && at - from < CACHED_BYTES) || is_joint(e->bpe, before, point)) continue;
         status = encode_word(e, piece + from, at - from, err);
         from = at;

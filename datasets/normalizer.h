@@ -21,6 +21,8 @@ struct normal_step {
 
 enum { NORMALIZER_STEPS = 8 }; /* at most */
 
+#define SENTENCEPIECE_SPACE "\u2581" /* as SentencePiece writes a space */
+
 /* The steps in their order; a zeroed struct changes nothing. The texts are borrowed. */
 struct normalizer {
     struct normal_step steps[NORMALIZER_STEPS];

@@ -21,6 +21,13 @@
  * of digits or of anything else, each with at most one space before it, then white space. */
 #define PRETOKENIZER_GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
+/* The patterns of Llama 3 and of Qwen, which split numbers in their own ways. */
+#define PRETOKENIZER_LLAMA3 PRETOKENIZER_WITH_NUMBERS("\\p{N}{1,3}")
+#define PRETOKENIZER_QWEN   PRETOKENIZER_WITH_NUMBERS("\\p{N}")
+#define PRETOKENIZER_WITH_NUMBERS(numbers)                                                                   \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" \
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 enum { PRETOKENIZER_STAGES = 8 }; /* at most */
 
 struct pretokenizer;

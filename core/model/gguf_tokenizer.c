@@ -25,11 +25,6 @@ enum token_kind {
 
 /* ---- how text is split and merged ---- */
 
-/* The pattern of Llama 3 and Qwen2, with their ways to split digits. */
-#define LETTERS_DIGITS_MARKS(digits)                                                                         \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"  \
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
 /* How text is split before merges. */
 static const struct splitting {
     const char *name; /* llama.cpp's */
@@ -37,8 +32,8 @@ static const struct splitting {
     bool ignore_merges;
 } splittings[] = {
     {"gpt-2", {PRETOKENIZER_GPT2}, false},
-    {"llama-bpe", {LETTERS_DIGITS_MARKS("\\p{N}{1,3}")}, true},
-    {"qwen2", {LETTERS_DIGITS_MARKS("\\p{N}")}, false},
+    {"llama-bpe", {PRETOKENIZER_LLAMA3}, true},
+    {"qwen2", {PRETOKENIZER_QWEN}, false},
     {"smollm", {"\\p{N}", PRETOKENIZER_GPT2}, false},
 };
 
@@ -61,10 +56,10 @@ static bool adds_space(const struct bpe *bpe)
 }
 
 /* "default" for a SentencePiece-like tokenizer as llama.cpp has it: all bytes have tokens, spaces become
- * "\u2581", maybe with one before the text, and nothing else changes; else NULL. */
+ * SENTENCEPIECE_SPACE, maybe with one before the text, and nothing else changes; else NULL. */
 static const char *find_spaces(const struct bpe *bpe)
 {
-    static const char space[] = "\xe2\x96\x81";
+    static const char space[] = SENTENCEPIECE_SPACE;
     const struct normalizer *n = &bpe->normalizer;
     bool replaced = bpe->spaces.space && strcmp(bpe->spaces.space, space) == 0, known = !bpe->pattern_count;
     for (size_t i = 0; i < n->count; i++) {
