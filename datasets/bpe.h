@@ -20,7 +20,7 @@
 #include "datasets/pretokenizer.h"
 #include "datasets/tokenizer.h"
 
-enum { BPE_VOCAB_MAX = 1 << 21 }; /* ids are below */
+enum { BPE_VOCAB_MAX = 1 << 21 /* ids are below */, BPE_AROUND_MAX = 64 };
 
 #define BPE_NO_ID UINT32_MAX
 
@@ -82,8 +82,10 @@ struct bpe {
         size_t most;      /* as often as it is there, but not oftener than this … */
         bool one_token;   /* … and only from the first token */
     } stripped;
-    uint32_t *before, *after; /* ids that the post-processor puts before and after a prompt */
-    size_t before_count, after_count;
+    struct bpe_around {
+        uint32_t ids[BPE_AROUND_MAX];
+        size_t count;
+    } before, after; /* what the post-processor puts before and after a prompt */
     /* private, set by bpe_finish */
     struct hash_index merge_index; /* by their pair */
     struct hash_index id_index;    /* by their pieces; only with ignore_merges or characters */

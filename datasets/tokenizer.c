@@ -189,9 +189,9 @@ enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const voi
 {
     const struct bpe *bpe = &tokenizer->bpe;
     size_t before = list->count;
-    enum status status = token_list_append(list, bpe->before, bpe->before_count, err);
+    enum status status = token_list_append(list, bpe->before.ids, bpe->before.count, err);
     if (!status) status = tokenizer_encode(tokenizer, text, n, list, err);
-    if (!status) status = token_list_append(list, bpe->after, bpe->after_count, err);
+    if (!status) status = token_list_append(list, bpe->after.ids, bpe->after.count, err);
     if (status) list->count = before;
     return status;
 }
@@ -199,9 +199,9 @@ enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const voi
 size_t tokenizer_cut_prompt(const struct tokenizer *tokenizer, uint32_t *ids, size_t count, size_t most)
 {
     const struct bpe *bpe = &tokenizer->bpe;
-    size_t after = bpe->after_count < most ? bpe->after_count : most;
+    size_t after = bpe->after.count < most ? bpe->after.count : most;
     if (count <= most) return count;
-    if (after) memcpy(ids + most - after, bpe->after, after * sizeof *ids);
+    if (after) memcpy(ids + most - after, bpe->after.ids, after * sizeof *ids);
     return most;
 }
 

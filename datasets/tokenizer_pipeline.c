@@ -330,16 +330,14 @@ enum status pipeline_read_decoder(struct reading *r, json_t *decoder)
 
 /* ---- post_processor ---- */
 
-enum { AROUND_MAX = 64 };
-
-/* Adds one id to a list of at most AROUND_MAX. */
-static enum status add_id(struct reading *r, json_t *value, uint32_t *ids, size_t *count)
+static enum status add_id(struct reading *r, json_t *value, struct bpe_around *around)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) >= (json_int_t)r->bpe.vocab_size)
         return reading_corrupt(r, "post_processor", "an id is not in the vocabulary");
-    if (*count == AROUND_MAX) return reading_unsupported(r, "post_processor", "as many tokens around a text");
-    ids[(*count)++] = (uint32_t)json_integer_value(value);
+    if (around->count == BPE_AROUND_MAX)
+        return reading_unsupported(r, "post_processor", "as many tokens around a text");
+    around->ids[around->count++] = (uint32_t)json_integer_value(value);
     return STATUS_OK;
 }
 
@@ -353,18 +351,17 @@ static enum status read_template(struct reading *r, json_t *processor)
     {
         json_t *special = json_object_get(item, "SpecialToken");
         const char *name = json_string_value(json_object_get(special, "id"));
-        if (json_object_get(item, "Sequence") && text_seen)
-            return reading_unsupported(r, "post_processor.single", "the text twice");
-        if (json_object_get(item, "Sequence")) text_seen = true;
-        if (json_object_get(item, "Sequence")) continue;
+        if (json_object_get(item, "Sequence")) {
+            if (text_seen) return reading_unsupported(r, "post_processor.single", "the text twice");
+            text_seen = true;
+            continue;
+        }
         json_t *ids = name ? json_object_get(json_object_get(tokens, name), "ids") : NULL;
         if (!json_is_array(ids))
             return reading_corrupt(r, "post_processor.single", "names a token that special_tokens lacks");
         json_array_foreach(ids, at, value)
         {
-            status = text_seen ? add_id(r, value, r->bpe.after, &r->bpe.after_count)
-                               : add_id(r, value, r->bpe.before, &r->bpe.before_count);
-            if (status) return status;
+            if ((status = add_id(r, value, text_seen ? &r->bpe.after : &r->bpe.before))) return status;
         }
     }
     return text_seen ? STATUS_OK : reading_corrupt(r, "post_processor.single", "does not hold the text");
@@ -381,19 +378,12 @@ static enum status read_processor(struct reading *r, json_t *processor, void *co
     if (*found) return reading_unsupported(r, "post_processor", "a second template");
     *found = true;
     if (!pair) return read_template(r, processor);
-    enum status status =
-        add_id(r, json_array_get(json_object_get(processor, "cls"), 1), r->bpe.before, &r->bpe.before_count);
-    return status ? status
-                  : add_id(r, json_array_get(json_object_get(processor, "sep"), 1), r->bpe.after,
-                           &r->bpe.after_count);
+    enum status status = add_id(r, json_array_get(json_object_get(processor, "cls"), 1), &r->bpe.before);
+    return status ? status : add_id(r, json_array_get(json_object_get(processor, "sep"), 1), &r->bpe.after);
 }
 
 enum status pipeline_read_post_processor(struct reading *r, json_t *processor)
 {
     bool found = false;
-    if (!processor || json_is_null(processor)) return STATUS_OK;
-    r->bpe.before = arena_alloc_array(&r->bpe.arena, AROUND_MAX, sizeof *r->bpe.before);
-    r->bpe.after = arena_alloc_array(&r->bpe.arena, AROUND_MAX, sizeof *r->bpe.after);
-    if (!r->bpe.before || !r->bpe.after) return reading_no_memory(r);
     return read_components(r, processor, "processors", read_processor, &found);
 }

@@ -37,9 +37,9 @@ static enum status encode(const struct tokenizer *tokenizer, const char *context
     while (alone && strchr(" \t\n\v\f\r", context[alone - 1])) alone--;
     out->list.count = 0;
     enum status status = tokenizer_encode(tokenizer, context, alone, &out->list, err);
-    out->first = bpe->before_count + out->list.count;
+    out->first = bpe->before.count + out->list.count;
     out->list.count = 0;
-    if (!status) status = token_list_append(&out->list, bpe->before, bpe->before_count, err);
+    if (!status) status = token_list_append(&out->list, bpe->before.ids, bpe->before.count, err);
     if (!status) status = append_text(tokenizer, context, bytes, choice, &out->list, err);
     return status;
 }

@@ -80,16 +80,16 @@ static const char *find_spaces(const struct bpe *bpe)
 static void put_special_tokens(struct gguf_metadata *m, const struct special_tokens *tokens,
                                const struct bpe *bpe)
 {
-    int64_t bos = bpe->before_count ? bpe->before[0] : tokens->bos;
+    int64_t bos = bpe->before.count ? bpe->before.ids[0] : tokens->bos;
     int64_t eos = tokens->eos_count ? tokens->eos[0] : -1;
-    if (eos < 0 && bpe->after_count) eos = bpe->after[0];
+    if (eos < 0 && bpe->after.count) eos = bpe->after.ids[0];
     if (bos >= 0) gguf_put_u32(m, "tokenizer.ggml.bos_token_id", bos);
     if (eos >= 0) gguf_put_u32(m, "tokenizer.ggml.eos_token_id", eos);
     if (tokens->pad >= 0) gguf_put_u32(m, "tokenizer.ggml.padding_token_id", tokens->pad);
     if (tokens->eos_count > 1) gguf_put_u32(m, "tokenizer.ggml.eot_token_id", tokens->eos[1]);
     if (tokens->eos_count > 2) gguf_put_u32(m, "tokenizer.ggml.eom_token_id", tokens->eos[2]);
-    gguf_put_bool(m, "tokenizer.ggml.add_bos_token", bpe->before_count > 0);
-    gguf_put_bool(m, "tokenizer.ggml.add_eos_token", bpe->after_count > 0);
+    gguf_put_bool(m, "tokenizer.ggml.add_bos_token", bpe->before.count > 0);
+    gguf_put_bool(m, "tokenizer.ggml.add_eos_token", bpe->after.count > 0);
 }
 
 /* ---- the vocabulary ---- */

@@ -276,18 +276,18 @@ static const char *prefix_space(const struct bpe *bpe)
 
 /* The tokens around a prompt, as a list. */
 static void show_around(struct output *o, const struct tokenizer *tokenizer, const char *name,
-                        const uint32_t *ids, size_t count)
+                        const struct bpe_around *around)
 {
     char text[512] = "";
     if (o->json) json_out_open(&o->out, name, '[', JSON_OUT_FLAT);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < around->count; i++) {
         size_t n;
-        const char *bytes = tokenizer_token_bytes(tokenizer, ids[i], &n);
-        if (o->json) json_out_int(&o->out, NULL, ids[i]);
-        text_add(text, sizeof text, ", ", "%u (%.*s)", ids[i], (int)n, bytes);
+        const char *bytes = tokenizer_token_bytes(tokenizer, around->ids[i], &n);
+        if (o->json) json_out_int(&o->out, NULL, around->ids[i]);
+        text_add(text, sizeof text, ", ", "%u (%.*s)", around->ids[i], (int)n, bytes);
     }
     if (o->json) json_out_close(&o->out);
-    if (!o->json && count) output_text(o, name, text);
+    if (!o->json && around->count) output_text(o, name, text);
 }
 
 static void show_definition(struct output *o, const struct tokenizer *tokenizer)
@@ -311,8 +311,8 @@ static void show_definition(struct output *o, const struct tokenizer *tokenizer)
         OUTPUT_MEMBERS(o, "byte_fallback", (bool)(fallback == 256), "unknown_token",
                        bpe->unknown_id == BPE_NO_ID ? (int64_t)-1 : (int64_t)bpe->unknown_id);
     output_text(o, "prefix_space", prefix_space(bpe));
-    show_around(o, tokenizer, "before_prompt", bpe->before, bpe->before_count);
-    show_around(o, tokenizer, "after_prompt", bpe->after, bpe->after_count);
+    show_around(o, tokenizer, "before_prompt", &bpe->before);
+    show_around(o, tokenizer, "after_prompt", &bpe->after);
     if (o->json) json_out_open(&o->out, "split_patterns", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < bpe->pattern_count; i++)
         output_text(o, o->json ? NULL : "split_pattern", bpe->patterns[i]);
