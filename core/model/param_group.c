@@ -8,12 +8,17 @@
 
 #include "core/model/adapter.h"
 
-/* The index of the group that applies to a parameter; -1: none. */
-static int find_group(const struct param_groups *groups, const char *param)
+/* The group that applies to a parameter; NULL: none. */
+static const struct param_group *find_group(const struct param_groups *groups, const struct param *param)
 {
     for (int i = 0; i < groups->count; i++)
-        if (fnmatch(groups->at[i].match, param, 0) == 0) return i;
-    return -1;
+        if (fnmatch(groups->at[i].match, param->name, 0) == 0) return &groups->at[i];
+    return NULL;
+}
+
+static bool keeps_still(const struct param_group *group)
+{
+    return group && group->lr_scale == 0;
 }
 
 struct rule {
@@ -38,14 +43,13 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
     int count = 0;
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *param = &model->params[i];
-        int which = find_group(groups, param->name);
-        const struct param_group *group = which < 0 ? NULL : &groups->at[which];
-        bool base = param->frozen && !(group && group->lr_scale == 0);
+        const struct param_group *group = find_group(groups, param);
+        bool base = param->frozen && !keeps_still(group);
         bool decays = group && !isnan(group->weight_decay), vector = !param->cols && !decays;
         bool muon = param->orthogonal;
         int kind = vector ? 1 : muon ? 2 : 0;
-        struct param_share *share =
-            &shares[base ? PARAM_SHARES_MAX - 1 : 3 * (which < 0 ? groups->count : which) + kind];
+        ptrdiff_t place = group ? group - groups->at : groups->count;
+        struct param_share *share = &shares[base ? PARAM_SHARES_MAX - 1 : 3 * place + kind];
         share->name = base     ? "frozen base"
                       : group  ? group->name
                       : vector ? "other vectors"
@@ -67,10 +71,14 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
 /* STATUS_USAGE if a group applies to no parameter. */
 static enum status check_used(const struct param_groups *groups, const struct model *model, struct err *err)
 {
-    size_t used[PARAM_GROUPS_MAX + 1] = {0}, last = model->param_count - 1;
-    for (size_t i = 0; i <= last; i++) used[find_group(groups, model->params[i].name) + 1]++;
+    bool used[PARAM_GROUPS_MAX] = {0};
+    size_t last = model->param_count - 1;
+    for (size_t i = 0; i <= last; i++) {
+        const struct param_group *group = find_group(groups, &model->params[i]);
+        if (group) used[group - groups->at] = true;
+    }
     for (int i = 0; i < groups->count; i++)
-        if (!used[i + 1])
+        if (!used[i])
             return err_set(
                 err, STATUS_USAGE,
                 "param_group.%s.match = %s: matches no parameter of this model that is left by earlier "
@@ -88,10 +96,9 @@ struct freezing {
 static bool is_frozen(const void *context, const struct param *param, enum element *element)
 {
     const struct freezing *f = context;
-    int which = find_group(f->groups, param->name);
-    bool still = which >= 0 && f->groups->at[which].lr_scale == 0;
     /* beside a base, what is trained is what is saved: there a rate of 0 keeps it as it is */
-    bool frozen = f->model->adapter.rank ? !adapter_trains(f->model, param) : still;
+    bool frozen =
+        f->model->adapter.rank ? !adapter_trains(f->model, param) : keeps_still(find_group(f->groups, param));
     if (frozen) *element = storage_element(f->storage, param);
     return frozen;
 }
@@ -103,19 +110,19 @@ static enum status choose_orthogonal(const struct param_groups *groups, enum opt
     bool muon = optimizer == OPTIMIZER_MUON;
     for (size_t i = 0; i < model->param_count; i++) {
         struct param *p = &model->params[i];
-        int which = find_group(groups, p->name);
-        enum group_optimizer chosen = which < 0 ? GROUP_OPTIMIZER_AUTO : groups->at[which].optimizer;
+        const struct param_group *group = find_group(groups, p);
+        enum group_optimizer chosen = group ? group->optimizer : GROUP_OPTIMIZER_AUTO;
         bool hidden = p->cols && p != model->embed && p != model->head.parts;
         if (chosen != GROUP_OPTIMIZER_AUTO && !muon)
             return err_set(
                 err, STATUS_USAGE,
                 "param_group.%s.optimizer: only train.optimizer = muon has two rules (this run has %s)",
-                groups->at[which].name, optimizer_kind_word(optimizer));
+                group->name, optimizer_kind_word(optimizer));
         if (chosen == GROUP_OPTIMIZER_MUON && !hidden)
             return err_set(err, STATUS_USAGE,
                            "param_group.%s.optimizer = muon: matches %s, %s; Muon updates matrices of layers "
                            "(choose a narrower match)",
-                           groups->at[which].name, p->name, p->cols ? "embedding or head" : "a vector");
+                           group->name, p->name, p->cols ? "embedding or head" : "a vector");
         p->orthogonal = muon && hidden && chosen != GROUP_OPTIMIZER_ADAMW;
     }
     return STATUS_OK;
@@ -128,10 +135,8 @@ enum status param_groups_freeze(const struct param_groups *groups, enum optimize
     if (!status) status = choose_orthogonal(groups, optimizer, model, err);
     if (status) return status;
     model_freeze(model, is_frozen, &(struct freezing){groups, model, storage});
-    for (size_t i = 0; i < model->param_count; i++) {
-        int which = find_group(groups, model->params[i].name);
-        if (!model->params[i].frozen && (which < 0 || groups->at[which].lr_scale != 0)) return STATUS_OK;
-    }
+    for (size_t i = 0; i < model->param_count; i++)
+        if (!model->params[i].frozen && !keeps_still(find_group(groups, &model->params[i]))) return STATUS_OK;
     return err_set(
         err, STATUS_USAGE,
         "param_group.%s.lr_scale = 0: nothing is left to train, as the groups freeze all parameters",
@@ -146,8 +151,7 @@ static int add_ranges(const struct param_groups *groups, const struct model *mod
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *param = &model->params[i];
         if (param->frozen || param->orthogonal != orthogonal) continue;
-        int which = find_group(groups, param->name);
-        struct rule rule = rule_of(which < 0 ? NULL : &groups->at[which], param, defaults);
+        struct rule rule = rule_of(find_group(groups, param), param, defaults);
         struct update_range range = {.lr_scale = (float)rule.lr_scale,
                                      .weight_decay = (float)rule.weight_decay},
                             *before = n ? &out[n - 1] : NULL;
