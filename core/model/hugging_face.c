@@ -133,6 +133,15 @@ struct reading {
     enum status status;
 };
 
+/* Notes an error: path, and what is wrong. */
+__attribute__((format(printf, 3, 4))) static void fail(struct reading *r, enum status status,
+                                                       const char *format, ...)
+{
+    char text[sizeof r->err->text];
+    TEXT_FORMAT(text, format);
+    if (!r->status) r->status = err_set(r->err, status, "%s: %s", r->path, text);
+}
+
 static const json_t *find(const json_t *json, const char *key)
 {
     const json_t *value = json_object_get(json, key);
@@ -146,25 +155,22 @@ static int read_size(struct reading *r, const json_t *json, const char *key, int
     json_int_t number = json_integer_value(value);
     if (!value && fallback >= 0) return fallback;
     if (json_is_integer(value) && number >= least && number <= 1 << 24) return (int)number;
-    if (!r->status)
-        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s %s a whole number from %d to 16777216", r->path,
-                            key, value ? "must be" : "is missing, which must be", least);
+    fail(r, STATUS_CORRUPT, "%s %s a whole number from %d to 16777216", key,
+         value ? "must be" : "is missing, which must be", least);
     return 1;
 }
 
 static double read_real(struct reading *r, const json_t *json, const char *key, double fallback)
 {
     const json_t *value = find(json, key);
-    if (value && !json_is_number(value) && !r->status)
-        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be a number", r->path, key);
+    if (value && !json_is_number(value)) fail(r, STATUS_CORRUPT, "%s must be a number", key);
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
 static bool read_bool(struct reading *r, const json_t *json, const char *key, bool fallback)
 {
     const json_t *value = find(json, key);
-    if (value && !json_is_boolean(value) && !r->status)
-        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be true or false", r->path, key);
+    if (value && !json_is_boolean(value)) fail(r, STATUS_CORRUPT, "%s must be true or false", key);
     return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
 
@@ -174,12 +180,10 @@ static const json_t *find_rope(struct reading *r, const json_t *json, const char
 {
     const json_t *newer = find(json, "rope_parameters"), *older = find(json, "rope_scaling");
     *name = older ? "rope_scaling" : "rope_parameters";
-    if (newer && older && !json_equal(newer, older) && !r->status)
-        r->status = err_set(r->err, STATUS_USAGE,
-                            "%s: rope_scaling and rope_parameters differ (set one of them to null)", r->path);
+    if (newer && older && !json_equal(newer, older))
+        fail(r, STATUS_USAGE, "rope_scaling and rope_parameters differ (set one of them to null)");
     const json_t *rope = older ? older : newer;
-    if (rope && !json_is_object(rope) && !r->status)
-        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be an object", r->path, *name);
+    if (rope && !json_is_object(rope)) fail(r, STATUS_CORRUPT, "%s must be an object", *name);
     return rope;
 }
 
@@ -188,9 +192,7 @@ static double read_attention_factor(struct reading *r, const json_t *rope, doubl
 {
     double given = read_real(r, rope, "attention_factor", NAN), scale = read_real(r, rope, "mscale", 0),
            all = read_real(r, rope, "mscale_all_dim", 0), grown = factor > 1 ? 0.1 * log(factor) : 0;
-    if (given <= 0 && !r->status)
-        r->status =
-            err_set(r->err, STATUS_USAGE, "%s: attention_factor = %g must be positive", r->path, given);
+    if (given <= 0) fail(r, STATUS_USAGE, "attention_factor = %g must be positive", given);
     if (!isnan(given)) return given;
     return scale != 0 && all != 0 ? (grown * scale + 1) / (grown * all + 1) : 0;
 }
@@ -213,22 +215,19 @@ static void read_rope(struct reading *r, const json_t *json, struct model_config
     const json_t *rope = find_rope(r, json, &name), *kind = find(rope, "rope_type");
     if (!kind) kind = find(rope, "type");
     const char *word = !kind ? "default" : json_is_string(kind) ? json_string_value(kind) : "?";
-    int scaling = 0;
-    while (scaling < ROPE_SCALINGS && strcmp(rope_scaling_word((enum rope_scaling)scaling), word) != 0)
-        scaling++;
-    if (scaling == ROPE_SCALINGS && !r->status)
-        r->status = err_set(r->err, STATUS_USAGE,
-                            "%s: rotary scaling \"%.40s\" is not supported, only \"default\", \"linear\", "
-                            "\"llama3\" and \"yarn\"",
-                            r->path, word);
+    int scaling = rope_scaling_find(word);
+    if (scaling < 0)
+        fail(r, STATUS_USAGE,
+             "rotary scaling \"%.40s\" is not supported, only \"default\", \"linear\", \"llama3\" and "
+             "\"yarn\"",
+             word);
     if (!r->status)
         r->status = hugging_face_check_rope_keys(rope, (enum rope_scaling)scaling, name, r->path, r->err);
     if (r->status) return;
     bool from_length = scaling == ROPE_LLAMA3 || scaling == ROPE_YARN;
-    for (size_t i = 0; i < sizeof needed / sizeof *needed && !r->status; i++)
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (needed[i].scalings & 1u << scaling && !find(rope, needed[i].key))
-            r->status = err_set(r->err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"%s\"",
-                                r->path, word, needed[i].key);
+            fail(r, STATUS_CORRUPT, "rotary scaling \"%s\" needs a number \"%s\"", word, needed[i].key);
     c->rope_scaling = (enum rope_scaling)scaling;
     c->rope_base = read_real(r, rope, "rope_theta", read_real(r, json, "rope_theta", 10000));
     c->rope_factor = read_real(r, rope, "factor", 1);
@@ -243,7 +242,7 @@ static void read_rope(struct reading *r, const json_t *json, struct model_config
     c->rope_truncate = read_bool(r, rope, "truncate", !json_object_get(rope, "truncate")); /* null: false */
 }
 
-/* Called while there is no error. Layer types as a list, or as transformers makes it where there is none:
+/* Layer types as a list, or as transformers makes it where there is none:
  * layers from `from` on have the window. */
 static bool has_window(struct reading *r, const json_t *types, int layer, int from)
 {
@@ -251,10 +250,9 @@ static bool has_window(struct reading *r, const json_t *types, int layer, int fr
     const char *word = json_is_string(type) ? json_string_value(type) : "";
     if (!types) return layer >= from;
     if (strcmp(word, sliding) != 0 && strcmp(word, full) != 0)
-        r->status = err_set(r->err, STATUS_USAGE,
-                            "%s: layer_types must have \"%s\" or \"%s\" for each layer; for layer %d it has "
-                            "%.40s",
-                            r->path, full, sliding, layer, *word ? word : "neither");
+        fail(r, STATUS_USAGE,
+             "layer_types must have \"%s\" or \"%s\" for each layer; for layer %d it has %.40s", full,
+             sliding, layer, *word ? word : "neither");
     return strcmp(word, sliding) == 0;
 }
 
@@ -267,11 +265,10 @@ static void add_full(struct reading *r, struct model_config *c, int from, int to
     if (used + strlen(range) < sizeof c->full_attention_layers)
         strcpy(list + used, range);
     else
-        r->status =
-            err_set(r->err, STATUS_USAGE,
-                    "%s: layer_types changes too often (the list of its layers without a window must be "
-                    "shorter than %d characters)",
-                    r->path, MODEL_LAYER_LIST);
+        fail(r, STATUS_USAGE,
+             "layer_types changes too often (the list of its layers without a window must be shorter than %d "
+             "characters)",
+             MODEL_LAYER_LIST);
 }
 
 /* Lists the layers without the window; returns how many have it. */
@@ -297,19 +294,14 @@ static void read_window(struct reading *r, const json_t *json, struct model_conf
     int window = given ? read_size(r, json, "sliding_window", 1, 0) : DEFAULT_WINDOW, /* null: none */
         from = qwen ? read_size(r, json, "max_window_layers", 0, DEFAULT_WINDOW_FROM) : 0;
     if (kind == MODEL_LLAMA || (qwen && !read_bool(r, json, "use_sliding_window", false))) window = 0;
-    if (types && json_array_size(types) != (size_t)c->num_layers && !r->status)
-        r->status =
-            err_set(r->err, STATUS_CORRUPT, "%s: layer_types must be a list of num_hidden_layers = %d",
-                    r->path, c->num_layers);
+    if (types && json_array_size(types) != (size_t)c->num_layers)
+        fail(r, STATUS_CORRUPT, "layer_types must be a list of num_hidden_layers = %d", c->num_layers);
     int windows = types || window ? list_layers(r, types, c, from) : 0;
-    if (windows && !window && !r->status)
-        r->status = err_set(r->err, STATUS_USAGE,
-                            "%s: layer_types has \"%s\", but the file has no window (sliding_window%s)",
-                            r->path, sliding, qwen ? " with use_sliding_window" : "");
-    if (windows < c->num_layers && window && !qwen && !r->status)
-        r->status =
-            err_set(r->err, STATUS_USAGE,
-                    "%s: layer_types has \"%s\", but all layers of a Mistral have its window", r->path, full);
+    if (windows && !window)
+        fail(r, STATUS_USAGE, "layer_types has \"%s\", but the file has no window (sliding_window%s)",
+             sliding, qwen ? " with use_sliding_window" : "");
+    if (windows < c->num_layers && window && !qwen)
+        fail(r, STATUS_USAGE, "layer_types has \"%s\", but all layers of a Mistral have its window", full);
     c->sliding_window = windows ? window : 0;
     if (!windows) *c->full_attention_layers = '\0';
 }
@@ -317,11 +309,11 @@ static void read_window(struct reading *r, const json_t *json, struct model_conf
 static enum status read_kind(const json_t *json, const char *path, enum model_kind *kind, struct err *err)
 {
     const char *type = json_string_value(json_object_get(json, "model_type"));
-    for (int k = MODEL_AUTO + 1; type && k < MODEL_KINDS; k++)
-        if (strcmp(type, model_kind_word((enum model_kind)k)) == 0) {
-            *kind = (enum model_kind)k;
-            return STATUS_OK;
-        }
+    int found = model_kind_find(type);
+    if (found > MODEL_AUTO) {
+        *kind = (enum model_kind)found;
+        return STATUS_OK;
+    }
     return err_set(err, STATUS_USAGE,
                    "%s: model_type is %.40s; llama, mistral, qwen2 and qwen3 are supported", path,
                    type ? type : "missing");
@@ -332,8 +324,7 @@ static void read_activation(struct reading *r, const json_t *json)
     const json_t *value = find(json, "hidden_act");
     const char *word = json_string_value(value);
     if (!value || (word && (strcmp(word, "silu") == 0 || strcmp(word, "swish") == 0))) return;
-    r->status = err_set(r->err, STATUS_USAGE, "%s: hidden_act is %.40s; only silu is computed", r->path,
-                        word ? word : "not a string");
+    fail(r, STATUS_USAGE, "hidden_act is %.40s; only silu is computed", word ? word : "not a string");
 }
 
 /* A Qwen3 that anneal wrote may have a bias on q, k and v alone, and says so. One that it wrote before it
@@ -355,20 +346,16 @@ static int read_label_count(struct reading *r, const json_t *json)
     if (!architecture || !text_ends_with(architecture, classifier)) return 0;
     const json_t *problem = find(json, "problem_type");
     const char *type = json_string_value(problem);
-    if (problem && (!type || strcmp(type, "single_label_classification") != 0) && !r->status)
-        r->status = err_set(r->err, STATUS_USAGE,
-                            "%s: problem_type is %.40s; only single_label_classification is computed",
-                            r->path, type ? type : "not a string");
+    if (problem && (!type || strcmp(type, "single_label_classification") != 0))
+        fail(r, STATUS_USAGE, "problem_type is %.40s; only single_label_classification is computed",
+             type ? type : "not a string");
     int count = named <= CLASSES_MAX ? (int)named : CLASSES_MAX + 1;
     if (!named) count = read_size(r, json, "num_labels", 1, 2);
-    if (count > CLASSES_MAX && !r->status)
-        r->status =
-            err_set(r->err, STATUS_USAGE, "%s: the classifier has more than %d labels", r->path, CLASSES_MAX);
-    if (count == 1 && !problem && !r->status) /* transformers takes it for a regression */
-        r->status = err_set(r->err, STATUS_USAGE,
-                            "%s: a model with one label gives a score, such as a reward, and no class; only "
-                            "single_label_classification is computed (if it is that, add it as problem_type)",
-                            r->path);
+    if (count > CLASSES_MAX) fail(r, STATUS_USAGE, "the classifier has more than %d labels", CLASSES_MAX);
+    if (count == 1 && !problem) /* transformers takes it for a regression */
+        fail(r, STATUS_USAGE,
+             "a model with one label gives a score, such as a reward, and no class; only "
+             "single_label_classification is computed (if it is that, add it as problem_type)");
     return count;
 }
 
@@ -376,11 +363,9 @@ static enum pooling read_pooling(struct reading *r, const json_t *json)
 {
     const json_t *value = find(json, "pooling");
     const char *word = json_string_value(value);
-    for (int i = 0; i < POOLINGS; i++)
-        if (!value || (word && strcmp(word, pooling_word((enum pooling)i)) == 0)) return (enum pooling)i;
-    if (!r->status)
-        r->status = err_set(r->err, STATUS_USAGE, "%s: pooling is %.40s; last and mean are known", r->path,
-                            word ? word : "not a string");
+    int found = value ? pooling_find(word) : POOLING_LAST;
+    if (found >= 0) return (enum pooling)found;
+    fail(r, STATUS_USAGE, "pooling is %.40s; last and mean are known", word ? word : "not a string");
     return POOLING_LAST;
 }
 
