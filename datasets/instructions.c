@@ -202,7 +202,7 @@ static enum status render(struct instruction_reader *r, const json_t *messages, 
 /* The end of the special token that follows text[at..n) behind white space; 0: none does. */
 static size_t end_of_turn(const struct instruction_reader *r, const char *text, size_t n, size_t at)
 {
-    while (at < n && strchr(" \t\r\n", text[at]) && text[at]) at++;
+    at += text_blanks(text + at, n - at);
     const struct added_token *token = at < n ? message_special_at(r->tokenizer, text + at, n - at) : NULL;
     return token ? at + token->n : 0;
 }
@@ -238,9 +238,8 @@ static size_t end_of_message(const struct instruction_reader *r, const struct re
         const struct added_token *token = message_special_at(r->tokenizer, whole->text + at, to - at);
         if (token) end = at + token->n, at = end - 1;
     }
-    for (size_t at = end; at < to; at++)
-        if (!strchr(" \t\r\n", whole->text[at])) return end_of_turn(r, whole->text, whole->n, to);
-    return end;
+    bool ends = end + text_blanks(whole->text + end, to - end) == to;
+    return ends ? end : end_of_turn(r, whole->text, whole->n, to);
 }
 
 /* The end of the answer in text[from..to), its special token included, which may follow behind that; 0: it is

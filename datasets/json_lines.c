@@ -7,13 +7,6 @@
 
 #include "core/base/text.h"
 
-static bool is_blank(const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strchr(" \t\r", text[i]) || !text[i]) return false;
-    return true;
-}
-
 static bool begins(const char *text, size_t n, const char *words)
 {
     size_t m = strlen(words);
@@ -63,7 +56,7 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
         n = end ? (size_t)(end - line) : lines->n - lines->at;
         lines->at += n + 1;
         lines->line++;
-    } while (is_blank(line, n));
+    } while (text_blanks(line, n) == n);
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | (lines->any_text ? JSON_ALLOW_NUL : 0);
     lines->object = json_loadb(line, n, flags, &problem);
     if (!lines->object)

@@ -66,14 +66,6 @@ static enum status no_column(struct reader *r, int which, const char *names)
                        r->path, r->row.line, r->columns[which], *names ? names : "nothing", remedy);
 }
 
-/* How many of the first bytes are blanks and ends of lines. */
-static size_t blanks(const char *text, size_t n)
-{
-    size_t count = 0;
-    while (count < n && text[count] && strchr(" \t\r\n", text[count])) count++;
-    return count;
-}
-
 /* Checks the label and passes the row on. */
 static enum status visit_row(struct reader *r)
 {
@@ -167,7 +159,7 @@ static enum status parse_lines(struct reader *r, struct csv_parser *parser, cons
         next = newline ? newline + 1 : end;
         r->row.done = r->row.total - (uint64_t)(end - next);
         size_t n = (size_t)(next - at);
-        if (r->between && blanks(at, n) < n) { /* a row begins; it may have more lines */
+        if (r->between && text_blanks(at, n) < n) { /* a row begins; it may have more lines */
             r->row.line = line;
             r->between = false;
         }
@@ -245,7 +237,7 @@ static enum status read_jsonl(struct reader *r, const char *text, size_t n)
 /* By the file's name, else by its first character. */
 static bool is_csv(const char *path, const char *text, size_t n)
 {
-    size_t blank = blanks(text, n);
+    size_t blank = text_blanks(text, n);
     if (ends_as_csv(path)) return true;
     if (ends_as_jsonl(path)) return false;
     return blank == n || text[blank] != '{';

@@ -174,6 +174,13 @@ char *text_trim(char *text)
     return text;
 }
 
+size_t text_blanks(const char *text, size_t n)
+{
+    size_t count = 0;
+    while (count < n && text[count] && strchr(" \t\r\n", text[count])) count++;
+    return count;
+}
+
 bool text_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);

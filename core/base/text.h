@@ -55,6 +55,9 @@ char *text_program(char *buf, size_t size);
 /* Cuts white space off both ends, in place. Returns where the rest begins. */
 char *text_trim(char *text);
 
+/* How many of the first bytes of text[0..n) are blanks, tabs and ends of lines. */
+size_t text_blanks(const char *text, size_t n);
+
 bool text_ends_with(const char *text, const char *end);
 
 /* Parses a decimal number as strtoll/strtod do, also "1e4", "nan" and "inf"; false unless the whole word is
