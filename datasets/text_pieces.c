@@ -14,12 +14,12 @@
 #include "datasets/text_file.h"
 
 struct visiting {
-    const struct text_reading *reading;
+    const struct text_reading *reading; /* NULL: each file is one piece, as it is */
     bool whole;
     text_visitor visit;
     void *context;
     bool any;                /* there was some text */
-    struct text_piece piece; /* path, before and total are set for each file */
+    struct text_piece piece; /* path, is_line, before and total are set for each file */
     struct err *err;
 };
 
@@ -82,30 +82,7 @@ static enum status visit_lines(struct visiting *v, const char *text, size_t n, u
     return status;
 }
 
-/* ---- plain files ---- */
-
-static enum status visit_plain(struct visiting *v)
-{
-    struct file_map map = {0};
-    struct text_piece *p = &v->piece;
-    enum status status = file_map_open(p->path, &map, v->err);
-    if (status) return status;
-    uint64_t after = p->before + map.size;
-    if (p->is_line) {
-        status = visit_lines(v, (const char *)map.data, map.size, after);
-    } else {
-        p->text = (const char *)map.data;
-        p->n = map.size;
-        p->after = after;
-        p->ends = true;
-        status = pass(v);
-    }
-    p->before = after;
-    file_map_close(&map);
-    return status;
-}
-
-/* ---- compressed files ---- */
+/* ---- files ---- */
 
 /* Where to cut n bytes of text: the last place, 0 if there is none. */
 static size_t last_cut(const struct visiting *v, const char *text, size_t n)
@@ -134,19 +111,33 @@ static enum status too_long(const struct visiting *v)
                    v->whole ? ", or name smaller ones" : "");
 }
 
-/* Visits n bytes, up to a cut or the end. */
+/* Visits n bytes, up to a cut or, with `last`, up to the end of the file. */
 static enum status visit_block(struct visiting *v, const char *text, size_t n, bool last, uint64_t after)
 {
     struct text_piece *p = &v->piece;
-    if (p->is_line) return visit_lines(v, text, n, after);
-    p->text = text;
-    p->n = n;
-    p->after = after;
-    p->ends = last;
-    enum status status = pass(v);
-    for (const char *at = text; v->reading->conversations && (at = memchr(at, '\n', n - (size_t)(at - text)));
-         at++)
-        p->line++;
+    enum status status;
+    if (p->is_line) {
+        status = visit_lines(v, text, n, after);
+    } else {
+        p->text = text;
+        p->n = n;
+        p->after = after;
+        p->ends = last;
+        status = pass(v);
+    }
+    bool counts = !last && v->reading->conversations;
+    for (const char *at = text; counts && (at = memchr(at, '\n', n - (size_t)(at - text))); at++) p->line++;
+    p->before = after;
+    return status;
+}
+
+static enum status visit_plain(struct visiting *v)
+{
+    struct file_map map = {0};
+    enum status status = file_map_open(v->piece.path, &map, v->err);
+    if (status) return status;
+    status = visit_block(v, (const char *)map.data, map.size, true, v->piece.before + map.size);
+    file_map_close(&map);
     return status;
 }
 
@@ -161,15 +152,10 @@ static enum status visit_compressed(struct visiting *v)
     while (!status && !(status = text_file_read(file, text + held, capacity - held, &n, v->err))) {
         bool last = held + n < capacity;
         held += n;
-        uint64_t after = before + text_file_position(file);
-        if (last) {
-            status = visit_block(v, text, held, true, after);
-            v->piece.before = after;
-            break;
-        }
-        if ((cut = last_cut(v, text, held))) {
-            status = visit_block(v, text, cut, false, after);
-            v->piece.before = after;
+        cut = last ? held : last_cut(v, text, held);
+        if (last || cut) {
+            status = visit_block(v, text, cut, last, before + text_file_position(file));
+            if (last) break;
             memmove(text, text + cut, held -= cut);
         } else if (capacity >= TEXT_PIECE_MAX) {
             status = too_long(v);
@@ -196,20 +182,20 @@ static uint64_t size_of(const struct inputs *texts, size_t count)
     return total;
 }
 
-static enum status refuse_empty(const struct inputs *texts, size_t first, size_t count, struct err *err)
+static enum status visit_files(struct visiting *v, const struct inputs *texts, size_t first, size_t count)
 {
-    return err_set(err, STATUS_FAILED, "%s: is empty%s", texts->paths[first],
+    enum status status = STATUS_OK;
+    uint64_t total = size_of(texts, texts->count), before = size_of(texts, first);
+    for (size_t i = first; !status && i < first + count; i++, before = v->piece.before) {
+        const char *path = texts->paths[i];
+        bool lines = v->reading && text_pieces_are_lines(path, v->reading);
+        v->piece = (struct text_piece){
+            .path = path, .is_line = lines, .ends = lines, .before = before, .after = before, .total = total};
+        status = v->reading && text_file_compressed(path) ? visit_compressed(v) : visit_plain(v);
+    }
+    if (status || v->any) return status;
+    return err_set(v->err, STATUS_FAILED, "%s: is empty%s", texts->paths[first],
                    count > 1 ? ", as the other files are" : "");
-}
-
-static void begin_file(struct visiting *v, const char *path, bool lines)
-{
-    v->piece = (struct text_piece){.path = path,
-                                   .is_line = lines,
-                                   .ends = lines,
-                                   .before = v->piece.before,
-                                   .after = v->piece.before,
-                                   .total = v->piece.total};
 }
 
 enum status text_pieces_each(const struct inputs *texts, size_t first, size_t count,
@@ -222,25 +208,12 @@ enum status text_pieces_each(const struct inputs *texts, size_t first, size_t co
                          .visit = visit,
                          .context = context,
                          .err = err};
-    enum status status = STATUS_OK;
-    v.piece.total = size_of(texts, texts->count);
-    v.piece.before = size_of(texts, first);
-    for (size_t i = first; !status && i < first + count; i++) {
-        begin_file(&v, texts->paths[i], text_pieces_are_lines(texts->paths[i], v.reading));
-        status = text_file_compressed(v.piece.path) ? visit_compressed(&v) : visit_plain(&v);
-    }
-    return status || v.any ? status : refuse_empty(texts, first, count, err);
+    return visit_files(&v, texts, first, count);
 }
 
 enum status text_pieces_of_files(const struct inputs *texts, text_visitor visit, void *context,
                                  struct err *err)
 {
     struct visiting v = {.visit = visit, .context = context, .err = err};
-    enum status status = STATUS_OK;
-    v.piece.total = size_of(texts, texts->count);
-    for (size_t i = 0; !status && i < texts->count; i++) {
-        begin_file(&v, texts->paths[i], false);
-        status = visit_plain(&v);
-    }
-    return status || v.any ? status : refuse_empty(texts, 0, texts->count, err);
+    return visit_files(&v, texts, 0, texts->count);
 }
