@@ -2,23 +2,20 @@
 #include "core/model/adapter.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/text.h"
 
-static const struct {
-    const char *word, *module, *block;
-} targets[] = {
+const struct adapter_names adapter_targets[] = {
 #define TARGET_NAMES(name, word, module, block) [ADAPTER_##name] = {word, module, block},
     ADAPTER_TARGETS(TARGET_NAMES)
 #undef TARGET_NAMES
 };
-_Static_assert(sizeof targets / sizeof *targets == MODEL_TARGETS, "a bit for each in adapter_config.targets");
+_Static_assert(ADAPTER_DOWN + 1 == MODEL_TARGETS, "a bit for each in adapter_config.targets");
 
-const char *adapter_module(enum adapter_target target)
+static bool is_word(const char *text, size_t n, const char *word)
 {
-    return targets[target].module;
+    return strlen(word) == n && memcmp(text, word, n) == 0;
 }
 
 enum status adapter_targets_read(const char *list, unsigned *out, struct err *err)
@@ -28,10 +25,10 @@ enum status adapter_targets_read(const char *list, unsigned *out, struct err *er
     for (size_t length; *list; list += length) {
         list += strspn(list, ", ");
         length = strcspn(list, ", ");
-        unsigned found = length == 3 && strncmp(list, "all", 3) == 0 ? all : 0;
+        unsigned found = is_word(list, length, "all") ? all : 0;
         for (int i = 0; i < MODEL_TARGETS; i++)
-            if ((strlen(targets[i].word) == length && strncmp(list, targets[i].word, length) == 0) ||
-                (strlen(targets[i].module) == length && strncmp(list, targets[i].module, length) == 0))
+            if (is_word(list, length, adapter_targets[i].word) ||
+                is_word(list, length, adapter_targets[i].module))
                 found = 1u << i;
         if (length && !found)
             return err_set(err, STATUS_USAGE,
@@ -63,13 +60,13 @@ static enum status attach(struct model *model, struct linear *w, int layer, enum
     if (!adapter) return err_no_memory(err, "the adapters of layer %d", layer);
     *adapter =
         (struct adapter){.rank = c->rank, .scale = (float)adapter_scale(c), .dropout = (float)c->dropout};
-    char name[80];
+    const struct adapter_names *names = &adapter_targets[first];
     int place = w->parts->place - param_place(layer, 0), row = 0;
     for (int i = 0; i < w->count; row += w->parts[i++].rows) {
         if (!(wanted >> i & 1)) continue;
-        snprintf(name, sizeof name, "model.layers.%%d.%s.%s.lora_A.weight", targets[first + i].block,
-                 targets[first + i].module);
-        const struct param *a = model_append(model, adapter->count > 0, place, c->rank, w->cols, name, layer);
+        const struct param *a =
+            model_append(model, adapter->count > 0, layer, place, c->rank, w->cols,
+                         "model.layers.%d.%s.%s.lora_A.weight", layer, names[i].block, names[i].module);
         if (!adapter->count) adapter->a = (struct linear){.weight = w->weight, .parts = a, .cols = w->cols};
         adapter->first_row[adapter->count++] = row;
         adapter->a.count = adapter->count;
@@ -77,9 +74,9 @@ static enum status attach(struct model *model, struct linear *w, int layer, enum
     }
     for (int i = 0, k = 0; i < w->count; i++) {
         if (!(wanted >> i & 1)) continue;
-        snprintf(name, sizeof name, "model.layers.%%d.%s.%s.lora_B.weight", targets[first + i].block,
-                 targets[first + i].module);
-        adapter->b[k++] = model_append(model, false, place, w->parts[i].rows, c->rank, name, layer);
+        adapter->b[k++] =
+            model_append(model, false, layer, place, w->parts[i].rows, c->rank,
+                         "model.layers.%d.%s.%s.lora_B.weight", layer, names[i].block, names[i].module);
     }
     if (adapter->a.rows > model->adapter_rows) model->adapter_rows = adapter->a.rows;
     w->adapter = adapter;

@@ -15,8 +15,8 @@
 #include "core/base/err.h"
 #include "core/model/model.h"
 
-/* The matrices of a layer that may have an adapter, with the word of lora.targets, the
- * module and its block. Those of one projection are neighbours, in the order of its parts. */
+/* The matrices of a layer that may have an adapter. Those of one projection are neighbours, in the order of
+ * its parts. */
 #define ADAPTER_TARGETS(TARGET)                                                                              \
     TARGET(Q, "q", "q_proj", "self_attn")                                                                    \
     TARGET(K, "k", "k_proj", "self_attn")                                                                    \
@@ -31,8 +31,10 @@ enum adapter_target {
 #undef ADAPTER_CONSTANT
 };
 
-/* "q_proj", … */
-const char *adapter_module(enum adapter_target target);
+extern const struct adapter_names {
+    const char *word; /* of lora.targets */
+    const char *module, *block;
+} adapter_targets[MODEL_TARGETS];
 
 /* The targets that a list such as "q,v" or "q_proj,v_proj" names, as a bit for each; "all" names all seven.
  * STATUS_USAGE names a word that is none, and those that are. */

@@ -64,7 +64,7 @@ static json_t *target_modules(const struct model *model)
     json_t *list = json_array();
     for (int l = 0; l < model->config.num_layers; l++) any |= model->adapter.targets[l];
     for (int i = 0; i < MODEL_TARGETS; i++)
-        if (any >> i & 1) json_array_append_new(list, json_string(adapter_module((enum adapter_target)i)));
+        if (any >> i & 1) json_array_append_new(list, json_string(adapter_targets[i].module));
     return list;
 }
 
@@ -205,30 +205,27 @@ static enum status read_config(const char *folder, struct adapter_config *out, s
     return status;
 }
 
-/* The adapted matrix of a tensor "…model.layers.3.self_attn.q_proj.lora_A.weight". */
-static bool read_name(const char *name, int *layer, enum adapter_target *target)
+/* The adapted matrix of a tensor "…model.layers.3.self_attn.q_proj.lora_A.weight"; -1: it is none. */
+static int read_name(const char *name, int *layer)
 {
     char block[16], module[16], which;
     int used = 0;
     if (sscanf(name, ADAPTER_FILE_PREFIX "model.layers.%4d.%15[a-z_].%15[a-z_].lora_%c.weight%n", layer,
                block, module, &which, &used) != 4 ||
         !used || name[used] || *layer < 0 || *layer >= MODEL_LAYERS_MAX || (which != 'A' && which != 'B'))
-        return false;
+        return -1;
     for (int i = 0; i < MODEL_TARGETS; i++)
-        if (strcmp(module, adapter_module((enum adapter_target)i)) == 0) {
-            *target = (enum adapter_target)i;
-            return strcmp(block, i < ADAPTER_GATE ? "self_attn" : "mlp") == 0;
-        }
-    return false;
+        if (strcmp(module, adapter_targets[i].module) == 0 && strcmp(block, adapter_targets[i].block) == 0)
+            return i;
+    return -1;
 }
 
 static enum status read_names(const struct safetensors *file, struct adapter_config *out, struct err *err)
 {
     for (size_t i = 0; i < file->count; i++) {
         const char *name = file->tensors[i].name;
-        int layer;
-        enum adapter_target target;
-        if (read_name(name, &layer, &target))
+        int layer, target = read_name(name, &layer);
+        if (target >= 0)
             out->targets[layer] |= (uint8_t)(1u << target);
         else if (strstr(name, "lora_"))
             return err_set(err, STATUS_USAGE,

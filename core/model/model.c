@@ -242,8 +242,8 @@ bool model_rotates_alike(const struct model_config *a, const struct model_config
 /* GROUP_ALIGN: elements of the trainable arena; FROZEN_ALIGN: bytes of the other one. */
 enum { GROUP_ALIGN = 64, FROZEN_ALIGN = 256 };
 
-const struct param *model_append(struct model *model, bool packed, int place, int rows, int cols,
-                                 const char *format, int layer)
+const struct param *model_append(struct model *model, bool packed, int layer, int place, int rows, int cols,
+                                 const char *format, ...)
 {
     struct param *param = &model->params[model->param_count++];
     *param = (struct param){.count = (size_t)rows * (size_t)(cols ? cols : 1),
@@ -251,10 +251,7 @@ const struct param *model_append(struct model *model, bool packed, int place, in
                             .cols = cols,
                             .place = param_place(layer, place),
                             .packed = packed};
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(param->name, sizeof param->name, format, layer);
-#pragma GCC diagnostic pop
+    TEXT_FORMAT(param->name, format);
     model->parameters += (int64_t)param->count;
     return param;
 }
@@ -347,56 +344,57 @@ enum status model_init(struct model *model, const struct model_config *config, s
         model_release(model);
         return err_no_memory(err, "the description of %d layers", L);
     }
-    model->embed = model_append(model, false, PLACE_EMBEDDING, V, C, "model.embed_tokens.weight", 0);
+    model->embed = model_append(model, false, 0, PLACE_EMBEDDING, V, C, "model.embed_tokens.weight");
     if (config->num_labels)
-        model_append(model, false, PLACE_HEAD, config->num_labels, C, "score.weight", L);
+        model_append(model, false, L, PLACE_HEAD, config->num_labels, C, "score.weight");
     else if (!config->tie_weights)
-        model_append(model, false, PLACE_HEAD, V, C, "lm_head.weight", L);
+        model_append(model, false, L, PLACE_HEAD, V, C, "lm_head.weight");
     model->head = pack(model, WEIGHT_HEAD, 1);
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
         p->window = model_window(config, l);
-        model_append(model, false, PLACE_QKV, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
-        model_append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
-        model_append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
+        model_append(model, false, l, PLACE_QKV, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
+        model_append(model, true, l, PLACE_QKV, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
+        model_append(model, true, l, PLACE_QKV, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
         p->qkv = pack(model, WEIGHT_QKV, 3);
-        model_append(model, false, PLACE_O, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
+        model_append(model, false, l, PLACE_O, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
         p->o = pack(model, WEIGHT_O, 1);
-        model_append(model, false, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
-        model_append(model, true, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.up_proj.weight", l);
+        model_append(model, false, l, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
+        model_append(model, true, l, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.up_proj.weight", l);
         p->gate_up = pack(model, WEIGHT_GATE_UP, 2);
-        model_append(model, false, PLACE_DOWN, C, F, "model.layers.%d.mlp.down_proj.weight", l);
+        model_append(model, false, l, PLACE_DOWN, C, F, "model.layers.%d.mlp.down_proj.weight", l);
         p->down = pack(model, WEIGHT_DOWN, 1);
     }
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
-        p->attn_norm = model_append(model, false, PLACE_ATTENTION_NORM, C, 0,
+        p->attn_norm = model_append(model, false, l, PLACE_ATTENTION_NORM, C, 0,
                                     "model.layers.%d.input_layernorm.weight", l);
-        p->mlp_norm = model_append(model, false, PLACE_FEED_FORWARD_NORM, C, 0,
+        p->mlp_norm = model_append(model, false, l, PLACE_FEED_FORWARD_NORM, C, 0,
                                    "model.layers.%d.post_attention_layernorm.weight", l);
         if (config->qkv_bias) {
             p->qkv.bias =
-                model_append(model, false, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
-            model_append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
-            model_append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+                model_append(model, false, l, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
+            model_append(model, true, l, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
+            model_append(model, true, l, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
         }
         if (config->o_bias)
-            p->o.bias = model_append(model, false, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+            p->o.bias =
+                model_append(model, false, l, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
         if (config->mlp_bias) {
             p->gate_up.bias =
-                model_append(model, false, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.gate_proj.bias", l);
-            model_append(model, true, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.up_proj.bias", l);
+                model_append(model, false, l, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.gate_proj.bias", l);
+            model_append(model, true, l, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.up_proj.bias", l);
             p->down.bias =
-                model_append(model, false, PLACE_DOWN, C, 0, "model.layers.%d.mlp.down_proj.bias", l);
+                model_append(model, false, l, PLACE_DOWN, C, 0, "model.layers.%d.mlp.down_proj.bias", l);
         }
         if (config->qk_norm) {
-            p->q_norm = model_append(model, false, PLACE_QK_NORM, HS, 0,
+            p->q_norm = model_append(model, false, l, PLACE_QK_NORM, HS, 0,
                                      "model.layers.%d.self_attn.q_norm.weight", l);
-            p->k_norm = model_append(model, false, PLACE_QK_NORM, HS, 0,
+            p->k_norm = model_append(model, false, l, PLACE_QK_NORM, HS, 0,
                                      "model.layers.%d.self_attn.k_norm.weight", l);
         }
     }
-    model->final_norm = model_append(model, false, PLACE_FINAL_NORM, C, 0, "model.norm.weight", L);
+    model->final_norm = model_append(model, false, L, PLACE_FINAL_NORM, C, 0, "model.norm.weight");
     assert(model->param_count <= most);
     lay(model);
     return STATUS_OK;

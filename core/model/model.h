@@ -217,10 +217,10 @@ struct model {
 /* Makes all parameters trainable. */
 enum status model_init(struct model *model, const struct model_config *config, struct err *err);
 
-/* For core/model/adapter.c: adds a parameter, whose offset model_freeze sets; `packed` puts it directly
- * behind the previous one if they may be adjacent. The format takes the layer. */
-const struct param *model_append(struct model *model, bool packed, int place, int rows, int cols,
-                                 const char *format, int layer);
+/* For core/model/adapter.c: adds a parameter of this name, whose offset model_freeze sets; `packed` puts it
+ * directly behind the previous one if they may be adjacent. */
+const struct param *model_append(struct model *model, bool packed, int layer, int place, int rows, int cols,
+                                 const char *format, ...) __attribute__((format(printf, 7, 8)));
 
 /* Decides whether a parameter is frozen, and if so sets the type to store it in. The CPU computes with
  * matrices of fp32 or bf16; every device with vectors, and CUDA with matrices, of its stream's precision. */

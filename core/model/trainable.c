@@ -246,11 +246,8 @@ enum status trainable_follow_adapters(struct config *config, struct err *err)
     if (!status) status = list_layers(&a, sizes.num_layers, &targets, value, sizeof value, err);
     if (!status) status = follow(config, "lora.layers", value, err);
     *value = '\0';
-    for (int i = 0; !status && i < MODEL_TARGETS; i++) /* q for q_proj */
-        if (targets >> i & 1)
-            text_add(value, sizeof value, ",", "%.*s",
-                     (int)strcspn(adapter_module((enum adapter_target)i), "_"),
-                     adapter_module((enum adapter_target)i));
+    for (int i = 0; !status && i < MODEL_TARGETS; i++)
+        if (targets >> i & 1) text_add(value, sizeof value, ",", "%s", adapter_targets[i].word);
     if (!status) status = follow(config, "lora.targets", value, err);
     snprintf(number, sizeof number, "%d", a.rank);
     if (!status) status = follow(config, "lora.rank", number, err);
