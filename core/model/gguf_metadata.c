@@ -6,8 +6,6 @@
 
 #include "core/base/half.h"
 
-enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8, VALUE_LIST = 9 };
-
 void gguf_u32(FILE *stream, uint32_t value)
 {
     value = htole32(value);
@@ -27,7 +25,7 @@ void gguf_string(FILE *stream, const char *bytes, uint64_t n)
 }
 
 /* "llama.block_count" for the key ".block_count" of the architecture "llama". */
-static void put_key(struct gguf_metadata *m, const char *key, uint32_t type)
+static void put_key(struct gguf_metadata *m, const char *key, enum gguf_value type)
 {
     char full[96];
     int n = snprintf(full, sizeof full, "%s%s", *key == '.' ? m->architecture : "", key);
@@ -38,46 +36,31 @@ static void put_key(struct gguf_metadata *m, const char *key, uint32_t type)
 
 void gguf_put_u32(struct gguf_metadata *m, const char *key, int64_t value)
 {
-    put_key(m, key, VALUE_U32);
+    put_key(m, key, GGUF_VALUE_U32);
     gguf_u32(m->stream, (uint32_t)value);
 }
 
 void gguf_put_f32(struct gguf_metadata *m, const char *key, double value)
 {
-    put_key(m, key, VALUE_F32);
+    put_key(m, key, GGUF_VALUE_F32);
     gguf_u32(m->stream, float_bits((float)value));
 }
 
 void gguf_put_bool(struct gguf_metadata *m, const char *key, bool value)
 {
-    put_key(m, key, VALUE_BOOL);
+    put_key(m, key, GGUF_VALUE_BOOL);
     putc(value, m->stream);
 }
 
 void gguf_put_text(struct gguf_metadata *m, const char *key, const char *value)
 {
-    put_key(m, key, VALUE_TEXT);
+    put_key(m, key, GGUF_VALUE_TEXT);
     gguf_string(m->stream, value, strlen(value));
 }
 
-static void put_list(struct gguf_metadata *m, const char *key, uint32_t type, uint64_t count)
+void gguf_put_list(struct gguf_metadata *m, const char *key, enum gguf_value type, uint64_t count)
 {
-    put_key(m, key, VALUE_LIST);
+    put_key(m, key, GGUF_VALUE_LIST);
     gguf_u32(m->stream, type);
     gguf_u64(m->stream, count);
-}
-
-void gguf_put_texts(struct gguf_metadata *m, const char *key, uint64_t count)
-{
-    put_list(m, key, VALUE_TEXT, count);
-}
-
-void gguf_put_i32s(struct gguf_metadata *m, const char *key, uint64_t count)
-{
-    put_list(m, key, VALUE_I32, count);
-}
-
-void gguf_put_f32s(struct gguf_metadata *m, const char *key, uint64_t count)
-{
-    put_list(m, key, VALUE_F32, count);
 }

@@ -139,13 +139,13 @@ static enum status read_vocabulary(struct vocabulary *v, json_t *json, struct er
 static void put_vocabulary(struct gguf_metadata *m, const struct vocabulary *v)
 {
     char unused[32];
-    gguf_put_texts(m, "tokenizer.ggml.tokens", v->count);
+    gguf_put_list(m, "tokenizer.ggml.tokens", GGUF_VALUE_TEXT, v->count);
     for (size_t i = 0; i < v->count; i++) {
         const char *text = v->entries[i].text;
         snprintf(unused, sizeof unused, "[PAD%zu]", i);
         gguf_string(m->stream, text ? text : unused, strlen(text ? text : unused));
     }
-    gguf_put_i32s(m, "tokenizer.ggml.token_type", v->count);
+    gguf_put_list(m, "tokenizer.ggml.token_type", GGUF_VALUE_I32, v->count);
     for (size_t i = 0; i < v->count; i++)
         gguf_u32(m->stream, (uint32_t)(v->entries[i].text ? v->entries[i].type : TOKEN_UNUSED));
 }
@@ -155,7 +155,7 @@ static void put_merges(struct gguf_metadata *m, const json_t *json)
 {
     const json_t *merges = json_object_get(json_object_get(json, "model"), "merges"), *merge;
     size_t index;
-    gguf_put_texts(m, "tokenizer.ggml.merges", json_array_size(merges));
+    gguf_put_list(m, "tokenizer.ggml.merges", GGUF_VALUE_TEXT, json_array_size(merges));
     json_array_foreach(merges, index, merge)
     {
         const json_t *left = json_is_string(merge) ? merge : json_array_get(merge, 0);
@@ -183,7 +183,7 @@ static enum status put_scores(struct gguf_metadata *m, const struct bpe *bpe, si
     float *scores = calloc(count, sizeof *scores);
     if (!scores) return err_no_memory(err, "the scores of %zu tokens", count);
     for (size_t i = bpe->merge_count; i-- > 0;) scores[bpe->merges[i].result] = -1 - (float)i;
-    gguf_put_f32s(m, "tokenizer.ggml.scores", count);
+    gguf_put_list(m, "tokenizer.ggml.scores", GGUF_VALUE_F32, count);
     for (size_t i = 0; i < count; i++) gguf_u32(m->stream, float_bits(scores[i]));
     free(scores);
     return STATUS_OK;
