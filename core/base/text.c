@@ -590,7 +590,8 @@ bool text_last_line(const char *text, size_t n, char *buf, size_t size)
 
 bool text_stream_end(FILE *stream, char **text)
 {
-    if (stream && fclose(stream) == 0 && *text) return true;
+    bool written = stream && !ferror(stream);
+    if (stream && fclose(stream) == 0 && written && *text) return true;
     if (stream) free(*text);
     *text = NULL;
     return false;

@@ -302,27 +302,27 @@ static enum status make_head(const struct writing *w, char **head, size_t *size)
 {
     char *text = NULL;
     size_t length = 0;
-    struct gguf_metadata m = {.architecture = architecture_of(&w->model.config)};
-    if (!(m.stream = open_memstream(&text, &length))) return err_no_memory(w->err, "the head of the file");
-    put_model(&m, w);
-    enum status status = gguf_put_tokenizer(&m, w->folder, w->model.config.vocab_size, w->err);
-    put_entries(m.stream, w);
-    bool failed = ferror(m.stream);
-    if (!text_stream_end(m.stream, &text) || failed) status = err_no_memory(w->err, "the head of the file");
-    FILE *stream = status ? NULL : open_memstream(head, size);
-    if (!status && !stream) status = err_no_memory(w->err, "the head of the file");
-    if (!status) {
+    enum status status = STATUS_OK;
+    struct gguf_metadata m = {.stream = open_memstream(&text, &length),
+                              .architecture = architecture_of(&w->model.config)};
+    FILE *stream = open_memstream(head, size);
+    if (m.stream) {
+        put_model(&m, w);
+        status = gguf_put_tokenizer(&m, w->folder, w->model.config.vocab_size, w->err);
+        put_entries(m.stream, w);
+    }
+    bool made = text_stream_end(m.stream, &text);
+    if (made && stream) {
         fwrite("GGUF", 1, 4, stream);
         gguf_u32(stream, 3); /* version */
         gguf_u64(stream, w->count);
         gguf_u64(stream, m.count);
         fwrite(text, 1, length, stream);
         for (size_t at = 24 + length; at % ALIGNMENT; at++) putc(0, stream);
-        failed = ferror(stream);
-        if (!text_stream_end(stream, head) || failed) status = err_no_memory(w->err, "the head of the file");
     }
     free(text);
-    return status;
+    made = text_stream_end(stream, head) && made;
+    return made || status ? status : err_no_memory(w->err, "the head of the file");
 }
 
 static enum status write_file(const struct writing *w, const char *path, int64_t *bytes)

@@ -115,8 +115,7 @@ static enum status read_input(char **bytes, size_t *n, struct err *err)
         fwrite(piece, 1, (size_t)got, all);
     }
     int code = errno;
-    bool failed = all && ferror(all);
-    if (!text_stream_end(all, bytes) || failed) return err_no_memory(err, "what standard input has");
+    if (!text_stream_end(all, bytes)) return err_no_memory(err, "what standard input has");
     if (interrupt_requested()) return err_set(err, STATUS_INTERRUPTED, "interrupted");
     return got < 0 ? err_set(err, STATUS_IO, "standard input: %s", strerror(code)) : STATUS_OK;
 }
