@@ -77,8 +77,7 @@ enum status chat_template_render(const struct chat_template *chat, const json_t 
 void chat_template_free(struct chat_template *chat)
 {
     if (!chat) return;
-    struct arena arena = chat->arena;
-    arena_release(&arena);
+    arena_release(&chat->arena);
     free(chat);
 }
 

@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 #include <limits.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/file.h"
@@ -150,32 +150,16 @@ enum status chat_template_read(const char *folder, char **out, struct err *err)
     return status;
 }
 
-static enum status read_template(const char *folder, const char *path, struct chat_format *f, struct err *err)
-{
-    struct file_map map;
-    snprintf(f->name, sizeof f->name, path ? "%s" : "the chat template of %s", path ? path : folder);
-    enum status status = path ? file_map_open(path, &map, err) : chat_template_read(folder, &f->source, err);
-    if (status) return status;
-    if (path) {
-        f->source = malloc(map.size + 1);
-        if (f->source)
-            memcpy(f->source, map.data, map.size), f->n = map.size;
-        else
-            status = err_no_memory(err, "the chat template %s", path);
-        file_map_close(&map);
-    } else if (f->source) {
-        f->n = strlen(f->source);
-    } else {
-        status = err_set(err, STATUS_NOT_FOUND, "%s: the model has no chat template", folder);
-    }
-    return status;
-}
-
 enum status chat_format_read(const char *folder, const char *path, struct chat_format *out, struct err *err)
 {
     struct chat_format format = {0};
-    enum status status = read_template(folder, path, &format, err);
+    enum status status =
+        path ? read_text(path, &format.source, err) : chat_template_read(folder, &format.source, err);
+    if (!status && !format.source)
+        status = err_set(err, STATUS_NOT_FOUND, "%s: the model has no chat template", folder);
     if (!status) status = special_texts_read(folder, &format.texts, err);
+    if (!status) format.n = strlen(format.source);
+    snprintf(format.name, sizeof format.name, path ? "%s" : "the chat template of %s", path ? path : folder);
     if (status)
         chat_format_release(&format);
     else
