@@ -12,7 +12,6 @@
 #include "core/base/file.h"
 #include "core/base/ini.h"
 #include "core/base/text.h"
-#include "core/model/config_length.h"
 #include "core/model/hugging_face.h"
 #include "core/model/key_names.h"
 #include "datasets/corpus.h"
@@ -72,9 +71,9 @@ static bool is_size(const struct key *key)
            key->offset < offsetof(struct config, model.sizes) + sizeof(struct model_config);
 }
 
-static bool *is_set(struct config *config, const char *full)
+static bool is_set(const struct config *config, const char *full)
 {
-    return &config->set[find_key(full) - keys];
+    return config->set[find_key(full) - keys];
 }
 
 /* ---- values: `record` is the struct that a key's field is in ---- */
@@ -435,7 +434,7 @@ static enum status read_base(struct config *config, struct err *err)
     enum status status = find_from(config, err);
     if (status) return status;
     snprintf(path, sizeof path, "%s/tokenizer.json", config->model.from);
-    if (!*is_set(config, "data.tokenizer") && strlen(path) < sizeof config->data.tokenizer &&
+    if (!is_set(config, "data.tokenizer") && strlen(path) < sizeof config->data.tokenizer &&
         file_exists(path))
         strcpy(config->data.tokenizer, path);
     status = hugging_face_read_config(config->model.from, &config->model.sizes, err);
@@ -445,7 +444,7 @@ static enum status read_base(struct config *config, struct err *err)
 /* Sets the vocabulary to the tokenizer's size; the preset's is for an unknown tokenizer. */
 static void follow_tokenizer(struct config *config)
 {
-    if (*is_set(config, "model.vocab_size") || *config->model.from) return;
+    if (is_set(config, "model.vocab_size") || *config->model.from) return;
     int64_t size = corpus_vocabulary(config->data.train, config->data.tokenizer);
     if (size > 0 && size <= 1 << 24) config->model.sizes.vocab_size = (int)size;
 }
@@ -457,14 +456,14 @@ static enum status derive(struct config *config, struct err *err)
     static const double beta2_of[OPTIMIZERS] = {OPTIMIZER_LIST(BETA2)};
     struct model_config *sizes = &config->model.sizes;
     bool from = *config->model.from, nf4 = config->lora.rank && config->lora.base == LORA_BASE_NF4;
-    if (!*is_set(config, "train.beta2")) config->train.beta2 = beta2_of[config->train.optimizer];
-    if (!*is_set(config, "checkpoint.activation_interval")) config->checkpoint.activation_interval = nf4;
-    if (from && sizes->num_labels && !*is_set(config, "classifier.pooling"))
+    if (!is_set(config, "train.beta2")) config->train.beta2 = beta2_of[config->train.optimizer];
+    if (!is_set(config, "checkpoint.activation_interval")) config->checkpoint.activation_interval = nf4;
+    if (from && sizes->num_labels && !is_set(config, "classifier.pooling"))
         config->classifier.pooling = sizes->pooling;
     follow_tokenizer(config);
-    if (*is_set(config, "model.num_heads") && !*is_set(config, "model.num_kv_heads"))
+    if (is_set(config, "model.num_heads") && !is_set(config, "model.num_kv_heads"))
         sizes->num_kv_heads = sizes->num_heads;
-    if (*is_set(config, "model.head_dim") || (from && !*is_set(config, "model.hidden_dim"))) return STATUS_OK;
+    if (is_set(config, "model.head_dim") || (from && !is_set(config, "model.hidden_dim"))) return STATUS_OK;
     if (sizes->hidden_dim % sizes->num_heads)
         return err_set(err, STATUS_USAGE,
                        "model.hidden_dim = %d is not a multiple of model.num_heads = %d (change one, or set "
@@ -528,9 +527,10 @@ enum status config_finish(struct config *config, struct err *err)
 void config_vocabulary_note(const struct config *config, char *buf, size_t size)
 {
     int of_preset = model_preset(config->model.preset).vocab_size;
-    bool set = config->set[find_key("model.vocab_size") - keys];
     *buf = '\0';
-    if (set || *config->model.from || config->model.sizes.vocab_size == of_preset) return;
+    if (is_set(config, "model.vocab_size") || *config->model.from ||
+        config->model.sizes.vocab_size == of_preset)
+        return;
     snprintf(buf, size, "%d, the tokenizer's size; preset %s has %d (model.vocab_size sets another)",
              config->model.sizes.vocab_size, preset_word(config->model.preset), of_preset);
 }

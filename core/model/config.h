@@ -61,6 +61,9 @@ enum status config_finish(struct config *config, struct err *err);
  * STATUS_USAGE: profile.trace_step comes after the last step, or there are too many steps. */
 enum status config_settle_steps(struct config *config, uint64_t sequences, struct err *err);
 
+/* For config_finish. STATUS_USAGE: something must happen after the last step. */
+enum status config_check_length(const struct config *config, struct err *err);
+
 /* Micro-batches of a step, the most that any step has, and those of the first `steps` steps together: by
  * train.accumulation_plan, or else train.accumulation_steps. */
 int64_t config_micro_batches(const struct config *config, int64_t step);

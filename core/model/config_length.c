@@ -1,7 +1,6 @@
-/* See config_length.h. */
-#include "core/model/config_length.h"
-
+/* How long a run is, its steps and epochs, and the batches of each step: see config.h. */
 #include "core/base/accumulation.h"
+#include "core/model/config.h"
 
 enum status config_check_length(const struct config *c, struct err *err)
 {
