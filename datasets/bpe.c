@@ -148,24 +148,19 @@ enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
     if (bpe->vocab_size > BPE_VOCAB_MAX || bpe->merge_count > UINT32_MAX / 2)
         return err_set(err, STATUS_FAILED, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
                        name, bpe->vocab_size, bpe->merge_count, BPE_VOCAB_MAX);
-    if (!fill_tables(bpe)) return err_no_memory(err, "%s of %zu tokens", name, bpe->vocab_size);
-    if (bpe->characters && !find_joints(bpe))
+    if (!fill_tables(bpe) || (bpe->characters && !find_joints(bpe)))
         return err_no_memory(err, "%s of %zu tokens", name, bpe->vocab_size);
     for (int byte = 0; byte < 256; byte++) {
-        if (bpe->characters && bpe->byte_id[byte] == BPE_NO_ID) bpe->byte_id[byte] = bpe->fallback_id[byte];
-        if (bpe->characters && bpe->byte_id[byte] == BPE_NO_ID) bpe->byte_id[byte] = bpe->unknown_id;
-        if (bpe->characters && bpe->byte_id[byte] == BPE_NO_ID)
-            return err_set(
-                err, STATUS_FAILED,
-                "%s: model: neither byte_fallback with a token for the byte 0x%02x nor an unk_token, so "
-                "some text would be lost",
-                name, byte);
-        if (bpe->byte_id[byte] == BPE_NO_ID)
-            return err_set(
-                err, STATUS_FAILED,
-                "%s: no token for the byte 0x%02x, so some text would be lost (train the tokenizer with the "
-                "whole byte-level alphabet)",
-                name, byte);
+        uint32_t *id = &bpe->byte_id[byte], fallback = bpe->fallback_id[byte];
+        if (bpe->characters && *id == BPE_NO_ID) *id = fallback != BPE_NO_ID ? fallback : bpe->unknown_id;
+        if (*id != BPE_NO_ID) continue;
+        return err_set(err, STATUS_FAILED,
+                       bpe->characters
+                           ? "%s: model: neither byte_fallback with a token for the byte 0x%02x nor an "
+                             "unk_token, so some text would be lost"
+                           : "%s: no token for the byte 0x%02x, so some text would be lost (train the "
+                             "tokenizer with the whole byte-level alphabet)",
+                       name, byte);
     }
     bpe->divides = divides(bpe);
     return pretokenizer_new(bpe->patterns, bpe->pattern_count, name, &bpe->pretokenizer, err);
