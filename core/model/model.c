@@ -73,23 +73,18 @@ int model_window(const struct model_config *c, int layer)
     return c->sliding_window && !model_list_names(c->full_attention_layers, layer) ? c->sliding_window : 0;
 }
 
-bool model_list_is_valid(const char *list, int layers)
+enum status model_list_check(const char *list, int layers, const char *key, struct err *err)
 {
     int range[2] = {0, -1};
-    for (int before = -1; list && *list; before = range[1])
-        if ((list = next_range(list, range)) &&
-            (range[0] <= before || range[1] < range[0] || range[1] >= layers))
-            list = NULL;
-    return list != NULL;
-}
-
-static enum status check_window(const struct model_config *c, struct err *err)
-{
-    if (model_list_is_valid(c->full_attention_layers, c->num_layers)) return STATUS_OK;
+    const char *at = list;
+    for (int before = -1; at && *at; before = range[1])
+        if ((at = next_range(at, range)) && (range[0] <= before || range[1] < range[0] || range[1] >= layers))
+            at = NULL;
+    if (at) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
-                   "model.full_attention_layers = %s: must be numbers and ranges of layers in ascending "
-                   "order with commas between, such as 0-3,7, from 0 to model.num_layers - 1 = %d",
-                   c->full_attention_layers, c->num_layers - 1);
+                   "%s = %.80s: must be numbers and ranges of layers in ascending order with commas between, "
+                   "such as 0-3,7, from 0 to model.num_layers - 1 = %d",
+                   key, list, layers - 1);
 }
 
 /* ---- kinds ---- */
@@ -191,7 +186,8 @@ enum status model_config_check(const struct model_config *c, struct err *err)
     if (c->sliding_window < 0 || c->sliding_window > 1 << 24)
         return err_set(err, STATUS_USAGE, "model.sliding_window = %d: must be from 0 (none) to 16777216",
                        c->sliding_window);
-    enum status status = check_window(c, err);
+    enum status status =
+        model_list_check(c->full_attention_layers, c->num_layers, "model.full_attention_layers", err);
     if (!status) status = check_kind(c, err);
     return status ? status : check_rope(c, err);
 }

@@ -76,10 +76,11 @@ struct model_config model_preset(enum preset preset);
  * MODEL_AUTO: none does. */
 enum model_kind model_kind_of(const struct model_config *config);
 
-/* Whether a list of layers such as "0-3,7" names this one, and whether it is a list of numbers and ranges in
- * ascending order below `layers`. */
+/* Whether a list of layers such as "0-3,7" names this one. */
 bool model_list_names(const char *list, int layer);
-bool model_list_is_valid(const char *list, int layers);
+/* STATUS_USAGE unless the list, the value of `key`, has numbers and ranges in ascending order below `layers`.
+ */
+enum status model_list_check(const char *list, int layers, const char *key, struct err *err);
 
 /* The window of a layer's attention; 0: none. */
 int model_window(const struct model_config *config, int layer);

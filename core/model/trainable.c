@@ -40,16 +40,10 @@ static enum status read_lora(const struct config *c, struct adapter_config *out,
                                    .train_head = c->lora.train_head,
                                    .train_embedding = c->lora.train_embedding};
     enum status status = adapter_targets_read(c->lora.targets, &targets, err);
-    if (status) return status;
-    if (!model_list_is_valid(c->lora.layers, layers))
-        return err_set(
-            err, STATUS_USAGE,
-            "lora.layers = %.80s: must be numbers and ranges of layers in ascending order with commas "
-            "between, such as 0-3,7, from 0 to model.num_layers - 1 = %d",
-            c->lora.layers, layers - 1);
-    for (int l = 0; l < layers; l++)
+    if (!status) status = model_list_check(c->lora.layers, layers, "lora.layers", err);
+    for (int l = 0; !status && l < layers; l++)
         if (!*c->lora.layers || model_list_names(c->lora.layers, l)) out->targets[l] = (uint8_t)targets;
-    return STATUS_OK;
+    return status;
 }
 
 /* Of adapters to train: loaded ones may exceed it, and several added up often do. */
