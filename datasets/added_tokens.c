@@ -41,9 +41,8 @@ struct added_set *added_set_new(struct arena *arena, const struct added_token *t
 
 static bool is_space(uint32_t c)
 {
-    return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-           c == 0x3000;
+    utf8proc_category_t kind = utf8proc_category((utf8proc_int32_t)c);
+    return (kind >= UTF8PROC_CATEGORY_ZS && kind <= UTF8PROC_CATEGORY_ZP) || (c >= 9 && c <= 13) || c == 0x85;
 }
 
 /* Rust's \w: Alphabetic, marks, decimal digits, connecting punctuation, and the two joiners. Circled letters

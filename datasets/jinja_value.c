@@ -1,5 +1,6 @@
 /* Values of the chat template engine as Python has them: truth, equality, order. See jinja.h. */
 #include <string.h>
+#include <utf8proc.h>
 
 #include "core/base/text.h"
 #include "datasets/jinja.h"
@@ -95,9 +96,9 @@ ptrdiff_t text_find(struct text text, struct text needle)
 /* As Python's str.isspace. */
 static bool text_is_space(uint32_t point)
 {
-    return (point >= 9 && point <= 13) || (point >= 28 && point <= 32) || point == 0x85 || point == 0xA0 ||
-           point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
-           point == 0x202F || point == 0x205F || point == 0x3000;
+    utf8proc_category_t kind = utf8proc_category((utf8proc_int32_t)point);
+    return (kind >= UTF8PROC_CATEGORY_ZS && kind <= UTF8PROC_CATEGORY_ZP) || (point >= 9 && point <= 13) ||
+           (point >= 28 && point <= 31) || point == 0x85;
 }
 
 size_t text_character(struct text text, size_t at, uint32_t *point)
@@ -110,12 +111,10 @@ struct text text_strip(struct text text, const struct text *chars, bool left, bo
 {
     uint32_t point;
     while (text.n && (left || right)) {
-        size_t n = 1;
-        if (!left)
-            while (n < text.n && n < 4 && ((unsigned char)text.at[text.n - n] & 0xC0) == 0x80) n++;
-        size_t at = left ? 0 : text.n - n;
-        n = text_character(text, at, &point);
-        bool strip = chars ? text_find(*chars, (struct text){text.at + at, n}) >= 0 : text_is_space(point);
+        size_t n =
+            left ? utf8_character(text.at, text.n, &point) : utf8_last_character(text.at, text.n, &point);
+        const char *at = left ? text.at : text.at + text.n - n;
+        bool strip = n && (chars ? text_find(*chars, (struct text){at, n}) >= 0 : text_is_space(point));
         if (strip) {
             text.at += left ? n : 0;
             text.n -= n;

@@ -1,7 +1,7 @@
 /* See recent_characters.h. */
 #include "datasets/recent_characters.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 
 static const struct recent {
     uint32_t first, last, like;
@@ -18,15 +18,15 @@ void recent_pages(bool pages[RECENT_PAGES])
         for (uint32_t page = recent[i].first >> 8; page <= recent[i].last >> 8; page++) pages[page] = true;
 }
 
+static int compare(const void *key, const void *range)
+{
+    const uint32_t point = *(const uint32_t *)key;
+    const struct recent *r = range;
+    return (point > r->last) - (point < r->first);
+}
+
 uint32_t recent_like(uint32_t point)
 {
-    size_t low = 0, high = RECENT_COUNT;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (point > recent[middle].last)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < RECENT_COUNT && point >= recent[low].first ? recent[low].like : point;
+    const struct recent *found = bsearch(&point, recent, RECENT_COUNT, sizeof *recent, compare);
+    return found ? found->like : point;
 }
