@@ -82,8 +82,7 @@ static char *content_of(const json_t *content)
     const json_t *part;
     FILE *out = json_is_array(content) ? open_memstream(&joined, &size) : NULL;
     bool good = out;
-    json_array_foreach(content, i, part)
-    {
+    json_array_foreach(content, i, part) {
         const char *text = json_string_value(json_object_get(part, "text"));
         good = good && text && fputs(text, out) >= 0;
     }
@@ -309,8 +308,7 @@ static bool writes_calls(const json_t *message, const char *text, size_t from, s
 {
     size_t i;
     const json_t *call;
-    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
-    {
+    json_array_foreach(json_object_get(message, "tool_calls"), i, call) {
         const json_t *function = json_object_get(call, "function");
         const char *name = json_string_value(json_object_get(function ? function : call, "name"));
         if (name && !memmem(text + from, to - from, name, strlen(name))) return false;

@@ -221,8 +221,9 @@ struct value value_from_json(struct jinja *j, const json_t *json)
         json_array_foreach(json, i, member) list_append(j, value, value_from_json(j, member));
     } else if (json_is_object(json)) {
         value = value_dict(j, VALUE_DICT);
-        json_object_foreach((json_t *)json, key, member) dict_put(
-            j, value.dict, value_string((struct text){key, strlen(key)}), value_from_json(j, member));
+        json_object_foreach((json_t *)json, key, member)
+            dict_put(j, value.dict, value_string((struct text){key, strlen(key)}),
+                     value_from_json(j, member));
     }
     jinja_leave(j);
     return value;

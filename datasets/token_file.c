@@ -52,8 +52,7 @@ static bool copy_sources(const json_t *list, struct token_file *file)
     if (!list) return true;
     file->sources = calloc(count + 1, sizeof *file->sources);
     if (!file->sources) return false;
-    json_array_foreach((json_t *)(uintptr_t)list, i, value)
-    {
+    json_array_foreach((json_t *)(uintptr_t)list, i, value) {
         uint64_t tokens = (uint64_t)json_integer_value(value); /* a negative one is too large */
         if (tokens > file->count - sum) return false;
         sum += file->sources[i] = tokens;

@@ -56,17 +56,13 @@ static enum status read_vocab(struct reading *r, json_t *vocab, json_t *added)
     if (!json_is_object(vocab) || !json_object_size(vocab))
         return reading_corrupt(r, "model.vocab", "is missing or empty");
     json_object_foreach(vocab, text, value)
-    {
         if ((status = read_id(r, value, "model.vocab"))) return status;
-    }
-    json_array_foreach(added, index, value)
-    {
+    json_array_foreach(added, index, value) {
         if ((status = read_id(r, json_object_get(value, "id"), "added_tokens"))) return status;
     }
     r->bpe.tokens = arena_alloc_array(&r->bpe.arena, r->bpe.vocab_size, sizeof *r->bpe.tokens);
     if (!r->bpe.tokens) return reading_no_memory(r);
-    json_object_foreach(vocab, text, value)
-    {
+    json_object_foreach(vocab, text, value) {
         struct bpe_token *token = &r->bpe.tokens[json_integer_value(value)];
         if (token->bytes)
             return err_set(r->err, STATUS_CORRUPT, "%s: model.vocab: two tokens have the id %lld", r->name,
@@ -164,9 +160,7 @@ static enum status read_added(struct reading *r, json_t *vocab, json_t *list)
     if (!r->bpe.added) return reading_no_memory(r);
     r->bpe.added_count = json_array_size(list);
     json_array_foreach(list, index, entry)
-    {
         if ((status = read_added_token(r, entry, &r->bpe.added[index]))) break;
-    }
     return status;
 }
 
@@ -213,9 +207,7 @@ static enum status read_merges(struct reading *r, json_t *vocab, json_t *list)
     if (!r->bpe.merges) return reading_no_memory(r);
     r->bpe.merge_count = json_array_size(list);
     json_array_foreach(list, index, entry)
-    {
         if ((status = read_merge(r, vocab, entry, &r->bpe.merges[index]))) break;
-    }
     return status;
 }
 

@@ -49,9 +49,7 @@ static enum status read_components(struct reading *r, json_t *component, const c
     if (!component || json_is_null(component)) return STATUS_OK;
     if (!is_type(component, "Sequence")) return read(r, component, context);
     json_array_foreach(json_object_get(component, list), index, inside)
-    {
         if ((status = read_components(r, inside, list, read, context))) break;
-    }
     return status;
 }
 
@@ -347,8 +345,7 @@ static enum status read_template(struct reading *r, json_t *processor)
     enum status status = STATUS_OK;
     size_t index, at;
     bool text_seen = false;
-    json_array_foreach(json_object_get(processor, "single"), index, item)
-    {
+    json_array_foreach(json_object_get(processor, "single"), index, item) {
         json_t *special = json_object_get(item, "SpecialToken");
         const char *name = json_string_value(json_object_get(special, "id"));
         if (json_object_get(item, "Sequence")) {
@@ -360,9 +357,7 @@ static enum status read_template(struct reading *r, json_t *processor)
         if (!json_is_array(ids))
             return reading_corrupt(r, "post_processor.single", "names a token that special_tokens lacks");
         json_array_foreach(ids, at, value)
-        {
             if ((status = add_id(r, value, text_seen ? &r->bpe.after : &r->bpe.before))) return status;
-        }
     }
     return text_seen ? STATUS_OK : reading_corrupt(r, "post_processor.single", "does not hold the text");
 }

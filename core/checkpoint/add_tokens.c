@@ -19,8 +19,7 @@ static const json_t *find_added(const json_t *list, const char *content)
 {
     size_t i;
     const json_t *token;
-    json_array_foreach(list, i, token)
-    {
+    json_array_foreach(list, i, token) {
         const char *text = json_string_value(json_object_get(token, "content"));
         if (text && strcmp(text, content) == 0) return token;
     }

@@ -57,7 +57,8 @@ static json_t *with_end(const json_t *from, uint32_t token)
     json_t *ends = json_is_array(old) ? json_copy((json_t *)old) : json_array(), *id;
     size_t i;
     if (json_is_integer(old)) json_array_append(ends, (json_t *)old);
-    json_array_foreach(ends, i, id) if (json_integer_value(id) == (json_int_t)token) return ends;
+    json_array_foreach(ends, i, id)
+        if (json_integer_value(id) == (json_int_t)token) return ends;
     json_array_append_new(ends, json_integer((json_int_t)token));
     return ends;
 }
@@ -112,9 +113,7 @@ static enum status write_ids(const json_t *ids, const char *folder, struct err *
     if (status) return status;
     if ((status = json_file_read(path, 0, &config, err))) return status;
     json_object_foreach((json_t *)ids, key, id)
-    {
         if (json_is_null(json_object_get(config, key))) json_object_set(config, key, id);
-    }
     return json_file_write(path, config, JSON_INDENT(2), err);
 }
 

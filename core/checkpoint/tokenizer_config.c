@@ -42,10 +42,7 @@ static json_t *with_integers(json_t *value)
     {
         json_object_set_new(value, key, with_integers(inside));
     }
-    json_array_foreach(value, index, inside)
-    {
-        json_array_set_new(value, index, with_integers(inside));
-    }
+    json_array_foreach(value, index, inside) json_array_set_new(value, index, with_integers(inside));
     return json_incref(value);
 }
 

@@ -87,8 +87,7 @@ enum status special_texts_read(const char *folder, json_t **out, struct err *err
         json_t *json, *value;
         const char *key;
         status = json_file_find(folder, files[i], JSON_DECODE_INT_AS_REAL, &json, err);
-        json_object_foreach(json, key, value)
-        {
+        json_object_foreach(json, key, value) {
             json_t *content = json_object_get(value, "content"); /* of a token with its properties */
             if (text_ends_with(key, "_token") && json_is_string(content ? content : value))
                 json_object_set(texts, key, content ? content : value);
@@ -124,8 +123,7 @@ static const char *find_template(const json_t *value)
     const json_t *entry;
     size_t index;
     if (json_is_string(value)) return json_string_value(value);
-    json_array_foreach(value, index, entry)
-    {
+    json_array_foreach(value, index, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         if (name && strcmp(name, "default") == 0)
             return json_string_value(json_object_get(entry, "template"));

@@ -122,11 +122,8 @@ static enum status read_vocabulary(struct vocabulary *v, json_t *json, struct er
     size_t index;
     enum status status = STATUS_OK;
     json_object_foreach(vocab, text, id)
-    {
         if ((status = set_entry(v, id, text, TOKEN_NORMAL, err))) return status;
-    }
-    json_array_foreach(json_object_get(json, "added_tokens"), index, token)
-    {
+    json_array_foreach(json_object_get(json, "added_tokens"), index, token) {
         bool special = json_is_true(json_object_get(token, "special"));
         status =
             set_entry(v, json_object_get(token, "id"), json_string_value(json_object_get(token, "content")),
@@ -156,8 +153,7 @@ static void put_merges(struct gguf_metadata *m, const json_t *json)
     const json_t *merges = json_object_get(json_object_get(json, "model"), "merges"), *merge;
     size_t index;
     gguf_put_list(m, "tokenizer.ggml.merges", GGUF_VALUE_TEXT, json_array_size(merges));
-    json_array_foreach(merges, index, merge)
-    {
+    json_array_foreach(merges, index, merge) {
         const json_t *left = json_is_string(merge) ? merge : json_array_get(merge, 0);
         const json_t *right = json_array_get(merge, 1);
         size_t n = json_string_length(left) + (right ? 1 + json_string_length(right) : 0);

@@ -177,8 +177,7 @@ static enum status check(const json_t *object, const struct known_keys *list, si
     char more[32] = "";
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key, value)
-    {
+    json_object_foreach((json_t *)object, key, value) {
         const struct known_keys *known = NULL;
         for (size_t i = 0; !known && i < count; i++)
             if (list[i].kinds & kind && text_word_index(list[i].keys, key, strlen(key)) >= 0)

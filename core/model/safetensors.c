@@ -84,8 +84,7 @@ static enum status read_header(struct safetensors *file, const struct shard *sha
         reallocarray(file->tensors, first + json_object_size(header) + 1, sizeof *file->tensors);
     if (!grown) return err_no_memory(err, "reading %s", path);
     file->tensors = grown;
-    json_object_foreach(header, name, entry)
-    {
+    json_object_foreach(header, name, entry) {
         if (strcmp(name, "__metadata__") == 0) {
             const char *base = json_string_value(json_object_get(entry, base_key));
             if (base && !(file->base = arena_printf(&file->arena, "%s", base)))
@@ -159,9 +158,7 @@ static enum status open_shards(struct safetensors *file, const char *folder, jso
     file->shards = arena_alloc_array(&file->arena, json_object_size(map), sizeof *file->shards);
     if (!file->shards) return err_no_memory(err, "reading %s", file->path);
     json_object_foreach(map, tensor, shard)
-    {
         if ((status = open_named(file, folder, tensor, json_string_value(shard), err))) return status;
-    }
     return file->count == json_object_size(map)
                ? STATUS_OK
                : err_set(err, STATUS_CORRUPT, "%s: lists %zu tensors, but its files hold %zu", file->path,

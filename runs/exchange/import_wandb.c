@@ -57,8 +57,7 @@ static enum status note_object(struct wandb *w, const char *key, json_t *object,
     json_t *member;
     enum status status = STATUS_OK;
     if (depth == DEPTH_MAX || json_object_get(object, "_type")) return STATUS_OK;
-    json_object_foreach(object, name, member)
-    {
+    json_object_foreach(object, name, member) {
         char nested[ITEM_KEY_MAX] = "";
         text_add(nested, sizeof nested, "", "%s.%s", key, name);
         if (status) continue;

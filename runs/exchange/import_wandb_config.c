@@ -184,8 +184,7 @@ static enum status stage_settings(struct settings *s, const char *key, json_t *v
     json_t *member;
     enum status status = STATUS_OK;
     if (!json_object_size(value) || depth == DEPTH_MAX) return stage_setting(s, key, value);
-    json_object_foreach(value, name, member)
-    {
+    json_object_foreach(value, name, member) {
         char nested[KEY_MAX];
         snprintf(nested, sizeof nested, "%s", key);
         add_key(nested, name);
@@ -206,8 +205,7 @@ enum status wandb_config_stage(struct import *import, json_t *config)
     const char *name;
     json_t *value;
     enum status status = import_rows_begin(&s.rows);
-    json_object_foreach(config, name, value)
-    {
+    json_object_foreach(config, name, value) {
         char key[KEY_MAX] = "wandb";
         add_key(key, name);
         if (!status) status = stage_settings(&s, key, value, 0);

@@ -128,14 +128,11 @@ static void expect_layers_add_up(const json_t *estimate)
     size_t i;
     json_t *entry;
     json_array_foreach(json_object_get(estimate, "layers"), i, entry)
-    {
         sum += json_integer_value(json_object_get(entry, "bytes"));
-    }
     assert_true(i > 1);
     assert_int_equal(sum, total);
     double most = 0;
-    json_array_foreach(json_object_get(estimate, "activation_checkpointing"), i, entry)
-    {
+    json_array_foreach(json_object_get(estimate, "activation_checkpointing"), i, entry) {
         json_int_t bytes = json_integer_value(json_object_get(entry, "total_bytes"));
         double extra = json_real_value(json_object_get(entry, "extra_flops"));
         assert_true(i == 0 ? bytes == total && extra == 0 : bytes < total && extra > 0);
@@ -150,8 +147,7 @@ static void expect_what_was_allocated(const struct stage *s, const json_t *estim
 {
     const char *name;
     json_t *bytes;
-    json_object_foreach(json_object_get((json_t *)(uintptr_t)estimate, "categories"), name, bytes)
-    {
+    json_object_foreach(json_object_get((json_t *)(uintptr_t)estimate, "categories"), name, bytes) {
         char sql[400];
         snprintf(sql, sizeof sql,
                  "select ifnull(min(live_bytes), 0), ifnull(max(live_bytes), 0), ifnull(max(peak_bytes), 0)"

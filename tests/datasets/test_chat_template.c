@@ -30,8 +30,7 @@ TEST_CASE(templates_render_as_in_jinja2)
 {
     json_t *document = load_cases(), *item, *templates = json_object_get(document, "templates");
     size_t index, wrong = 0;
-    json_array_foreach(json_object_get(document, "cases"), index, item)
-    {
+    json_array_foreach(json_object_get(document, "cases"), index, item) {
         const char *name = json_string_value(json_object_get(item, "template"));
         json_t *known = json_object_get(templates, name), *wanted = json_object_get(item, "text");
         const char *variables = json_string_value(json_object_get(item, "variables"));
@@ -273,8 +272,7 @@ TEST_CASE(damaged_templates_do_no_harm)
     const char *name;
     uint64_t noise = 7;
     size_t rendered = 0, refused = 0;
-    json_object_foreach(json_object_get(document, "templates"), name, source)
-    {
+    json_object_foreach(json_object_get(document, "templates"), name, source) {
         for (int round = 0; round < 300; round++) {
             size_t n = json_string_length(source), out_n;
             char *text = malloc(2 * n + 1), *out;

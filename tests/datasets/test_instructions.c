@@ -76,8 +76,7 @@ TEST_CASE(answers_are_those_that_transformers_marks)
 {
     json_t *all = load(FIXTURES "cases.json"), *one;
     size_t i, last_tokens = 0;
-    json_array_foreach(json_object_get(all, "cases"), i, one)
-    {
+    json_array_foreach(json_object_get(all, "cases"), i, one) {
         struct seen seen;
         struct err err = {0};
         char tokenizer[64];

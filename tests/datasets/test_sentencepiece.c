@@ -47,8 +47,7 @@ TEST_CASE(encodes_as_hugging_face_does)
         struct tokenizer *tokenizer = open_fixture(names[t]);
         json_t *lists = json_object_get(json_object_get(document, "ids"), names[t]);
         size_t i;
-        json_array_foreach(texts, i, text)
-        {
+        json_array_foreach(texts, i, text) {
             struct token_list list = {0};
             struct err err = {0};
             assert_ok(
@@ -71,8 +70,7 @@ TEST_CASE(decodes_as_hugging_face_does)
         struct tokenizer *tokenizer = open_fixture(names[t]);
         json_t *wanted = json_object_get(json_object_get(document, "decoded"), names[t]);
         size_t i, k;
-        json_array_foreach(json_object_get(json_object_get(document, "ids"), names[t]), i, ids)
-        {
+        json_array_foreach(json_object_get(json_object_get(document, "ids"), names[t]), i, ids) {
             const char *text = json_string_value(json_array_get(wanted, i));
             size_t n = json_string_length(json_array_get(wanted, i)), length;
             uint32_t list[4096];

@@ -48,8 +48,7 @@ TEST_CASE(encodes_as_hugging_face_does)
     char *sample = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     assert_non_null(cases);
     assert_true(json_array_size(texts) > 80);
-    json_object_foreach(json_object_get(cases, "ids"), name, lists)
-    {
+    json_object_foreach(json_object_get(cases, "ids"), name, lists) {
         struct tokenizer *tokenizer = open_fixture(name);
         tokenizers++;
         assert_int_equal(json_array_size(lists), json_array_size(texts));
@@ -440,8 +439,7 @@ TEST_CASE(characters_up_to_unicode_16_split_as_hugging_face_splits_them)
     json_t *document = json_load_file(own ? own : TOKENIZER_FIXTURES "unicode.json", 0, NULL), *wanted, *text;
     size_t i, patterns = 0, wrong = 0;
     assert_non_null(document);
-    json_object_foreach(json_object_get(document, "pieces"), pattern, wanted)
-    {
+    json_object_foreach(json_object_get(document, "pieces"), pattern, wanted) {
         struct pretokenizer *splitter = NULL;
         struct pretokenizer_scratch *scratch = NULL;
         struct err err = {0};
@@ -452,8 +450,7 @@ TEST_CASE(characters_up_to_unicode_16_split_as_hugging_face_splits_them)
             continue;
         }
         assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
-        json_array_foreach(json_object_get(document, "texts"), i, text)
-        {
+        json_array_foreach(json_object_get(document, "texts"), i, text) {
             char list[4096] = "";
             const char *pieces = json_string_value(json_array_get(wanted, i));
             assert_true(2 * json_string_length(text) < sizeof list);

@@ -333,8 +333,7 @@ TEST_CASE(merges_may_be_written_either_way)
     struct tokenizer *ours = NULL, *legacy = NULL;
     struct err err = {0};
     size_t index;
-    json_array_foreach(merges, index, pair)
-    {
+    json_array_foreach(merges, index, pair) {
         char joined[256];
         snprintf(joined, sizeof joined, "%s %s", json_string_value(json_array_get(pair, 0)),
                  json_string_value(json_array_get(pair, 1)));

@@ -79,8 +79,7 @@ TEST_CASE(the_help_of_runs_names_every_field)
     answer_furnish(home, finished, crashed);
     json_t *list = answer_json(home, "runs --json");
     struct answer help = answer_of(home, "runs --help");
-    json_object_foreach(json_array_get(list, 0), name, value)
-    {
+    json_object_foreach(json_array_get(list, 0), name, value) {
         snprintf(word, sizeof word, " %s", name);
         if (strcmp(name, "run") != 0 && !strstr(help.out, word)) fail_msg("no %s in: %s", name, help.out);
     }

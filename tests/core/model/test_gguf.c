@@ -350,9 +350,7 @@ TEST_CASE(tokens_merges_special_tokens_and_the_chat_template_are_written)
     for (int i = 0; i < 576; i++) {
         const char *token = reader_take_text(&g, &n);
         json_object_foreach(json_object_get(model, "vocab"), text, id)
-        {
             if (json_integer_value(id) == i) assert_memory_equal(token, text, n);
-        }
     }
     g.at = texts;
     for (int i = 0; i < 451; i++) reader_take_text(&g, &n);

@@ -152,8 +152,7 @@ TEST_CASE(rotary_frequencies_are_those_of_transformers)
     size_t index;
     int kinds = 0;
     assert_non_null(cases);
-    json_array_foreach(cases, index, one)
-    {
+    json_array_foreach(cases, index, one) {
         struct model_config config;
         struct err err = {0};
         char *text = json_dumps(json_object_get(one, "config"), 0);

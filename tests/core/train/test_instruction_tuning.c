@@ -79,8 +79,7 @@ TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
                           &none, &err))
         fail_msg("%s", err.text);
     assert_int_equal(rows.packing.rows, 1);
-    json_object_foreach(json_object_get(fixture, "checkouts"), name, wanted)
-    {
+    json_object_foreach(json_object_get(fixture, "checkouts"), name, wanted) {
         char folder[PATH_MAX];
         struct model_config config;
         struct rig rig;

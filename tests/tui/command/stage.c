@@ -218,8 +218,7 @@ json_t *stage_find_line(const json_t *lines, const char *type, int n)
 {
     json_t *line, *found = NULL;
     size_t i;
-    json_array_foreach(lines, i, line)
-    {
+    json_array_foreach(lines, i, line) {
         if (strcmp(stage_text(line, "type"), type) != 0) continue;
         found = line;
         if (n-- == 0) return found;

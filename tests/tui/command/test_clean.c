@@ -456,8 +456,8 @@ STAGE_CASE(a_disk_without_room_for_the_checkpoints_is_foreseen, struct stage *s)
     const char *said = "no warning"; /* another is that the data are read millions of times */
     size_t index;
     json_t *each;
-    json_array_foreach(json_object_get(plan, "warnings"), index,
-                       each) if (strstr(json_string_value(each), warning)) said = json_string_value(each);
+    json_array_foreach(json_object_get(plan, "warnings"), index, each)
+        if (strstr(json_string_value(each), warning)) said = json_string_value(each);
     if (!strstr(said, "clean`")) fail_msg("%s", said);
     process_run(0, "train", s->config, HUGE_RUN, "--until=2", "--progress=none", "--name=huge", NULL);
     stage_expect(

@@ -118,8 +118,7 @@ STAGE_CASE(what_it_says_is_what_training_does, struct stage *s)
     json_t *moments = json_object_get(json, "learning_rate"), *moment;
     size_t i;
     assert_int_equal(json_array_size(moments), 4);
-    json_array_foreach(moments, i, moment)
-    {
+    json_array_foreach(moments, i, moment) {
         char *sql =
             kept_format("select lr from steps where step = %lld", (long long)stage_int(moment, "step"));
         char *text = stage_query(s, sql);

@@ -436,14 +436,12 @@ STAGE_CASE(all_sums_agree, struct stage *s)
         const char *name;
         json_int_t total = 0;
         size_t i;
-        json_object_foreach(json_object_get(json, "categories"), name, value)
-        {
+        json_object_foreach(json_object_get(json, "categories"), name, value) {
             json_int_t of_layers = 0, end = 0;
             total += json_integer_value(value);
-            json_array_foreach(json_object_get(json, "layers"), i, entry) of_layers +=
-                json_integer_value(json_object_get(entry, name));
-            json_array_foreach(json_object_get(json, "buffers"), i, entry)
-            {
+            json_array_foreach(json_object_get(json, "layers"), i, entry)
+                of_layers += json_integer_value(json_object_get(entry, name));
+            json_array_foreach(json_object_get(json, "buffers"), i, entry) {
                 if (strcmp(stage_text(entry, "category"), name) != 0) continue;
                 json_int_t last = stage_int(entry, "offset") + (stage_int(entry, "bytes") + 255) / 256 * 256;
                 if (last > end) end = last;

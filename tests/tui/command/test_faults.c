@@ -134,7 +134,8 @@ static bool is_known(void)
 {
     json_t *runs = stage_runs(), *run;
     size_t i;
-    json_array_foreach(runs, i, run) if (strcmp(stage_text(run, "name"), "night") == 0) return true;
+    json_array_foreach(runs, i, run)
+        if (strcmp(stage_text(run, "name"), "night") == 0) return true;
     return false;
 }
 

@@ -301,7 +301,8 @@ TEST(a_token_of_the_vocabulary_keeps_its_id, struct place *p)
     process_run(0, "model", "add-tokens", "plain", kept_format("%s/one", p->stage.folder), "<|x|>", NULL);
     json_t *before = json_load_file(kept_format("%s/one/tokenizer.json", p->stage.folder), 0, NULL);
     json_t *vocab = json_object_get(json_object_get(before, "model"), "vocab");
-    json_object_foreach(vocab, text, id) if (json_integer_value(id) == 270) known = text;
+    json_object_foreach(vocab, text, id)
+        if (json_integer_value(id) == 270) known = text;
     assert_non_null(known);
     char *folder = kept_format("%s/known", p->stage.folder);
     char *said = process_output("model", "add-tokens", "plain", folder, known, "<|x|>", NULL);
@@ -312,8 +313,7 @@ TEST(a_token_of_the_vocabulary_keeps_its_id, struct place *p)
     assert_non_null(strstr(said, "0 new tokens, 0 new rows, vocabulary of 301\n"));
     assert_non_null(strstr(said, "had each of these tokens already"));
     json_t *after = json_load_file(kept_format("%s/tokenizer.json", folder), 0, NULL);
-    json_array_foreach(json_object_get(after, "added_tokens"), i, token)
-    {
+    json_array_foreach(json_object_get(after, "added_tokens"), i, token) {
         const char *content = json_string_value(json_object_get(token, "content"));
         int64_t wanted = strcmp(content, known) == 0 ? 270 : strcmp(content, "<|x|>") == 0 ? 300 : -1;
         if (wanted >= 0) assert_int_equal(json_integer_value(json_object_get(token, "id")), wanted);

@@ -20,8 +20,7 @@ STAGE_CASE(rates_rise_by_a_constant_factor_and_no_run_is_left, struct stage *s)
     size_t count = json_array_size(points), k;
     double lowest = INFINITY, rate = 0, average = 0;
     assert_true(count > 20 && count <= 60);
-    json_array_foreach(points, k, point)
-    {
+    json_array_foreach(points, k, point) {
         double expected = 4 * pow(1e-5 / 4, 1 - (double)k / 59);
         assert_true(fabs(number(point, "lr") - expected) <= 1e-6 * expected);
         average = 0.9 * average + 0.1 * number(point, "loss");
@@ -75,8 +74,7 @@ STAGE_CASE(a_search_with_a_name_is_kept_as_a_run, struct stage *s)
     assert_string_equal(text(run, "tags"), "lr-find");
     struct history history = history_of("rates");
     assert_true(history.count >= (int64_t)json_array_size(points));
-    json_array_foreach(points, k, point)
-    {
+    json_array_foreach(points, k, point) {
         double loss, rate;
         assert_int_equal(sscanf(history.steps[k].values, "%lf,%lf", &loss, &rate), 2);
         assert_true(loss == number(point, "loss") && rate == number(point, "lr"));

@@ -157,9 +157,9 @@ static const char *best_by(const char *const arguments[], const char *outcome, c
     json_t *root = stage_json(process_stdout(p)), *id;
     size_t i, used = 0;
     *buf = '\0';
-    json_array_foreach(json_object_get(json_object_get(root, "best"), outcome), i, id) used +=
-        (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "",
-                         strchr(json_string_value(id) + 9, '-') + 1);
+    json_array_foreach(json_object_get(json_object_get(root, "best"), outcome), i, id)
+        used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "",
+                                 strchr(json_string_value(id) + 9, '-') + 1);
     return buf;
 }
 

@@ -84,9 +84,8 @@ STAGE_CASE(muon_takes_a_small_part_of_a_step_of_many_tokens, struct stage *s)
            *operation;
     double ms = 0, step = number(json_array_get(json_object_get(json, "table"), 0), "computing_ms");
     size_t i;
-    json_array_foreach(json_object_get(json, "operations"), i,
-                       operation) if (strstr(stage_text(operation, "op"), "muon")) ms +=
-        number(operation, "estimated_ms");
+    json_array_foreach(json_object_get(json, "operations"), i, operation)
+        if (strstr(stage_text(operation, "op"), "muon")) ms += number(operation, "estimated_ms");
     assert_true(number(json, "tokens_per_step") == 524288);
     if (!(ms > 0.001 * step && ms < 0.05 * step)) fail_msg("%g of %g ms", ms, step);
 }

@@ -54,8 +54,7 @@ static struct promises promises_of(const struct night *night, size_t point)
     end[1] = '\0'; /* a line that is only begun says nothing */
     json_t *lines = stage_parse_lines(text), *line;
     size_t i;
-    json_array_foreach(lines, i, line)
-    {
+    json_array_foreach(lines, i, line) {
         const char *type = stage_text(line, "type");
         if (strcmp(type, "run") == 0) p.begun = true;
         if (strcmp(type, "run") == 0) snprintf(p.run, sizeof p.run, "%s", stage_text(line, "run"));

@@ -47,8 +47,7 @@ TEST_CASE(the_rows_are_those_of_the_profiled_steps_and_add_up_to_them)
     json_t *profile = stage_json(process_output("show", "rows", "--profile", "--json", NULL));
     assert_int_equal(stage_int(profile, "steps"), 4);
     assert_int_equal(stage_int(profile, "last_step"), 35);
-    json_array_foreach(json_object_get(profile, "rows"), i, row)
-    {
+    json_array_foreach(json_object_get(profile, "rows"), i, row) {
         sum += stage_real(row, "time_us");
         share += stage_real(row, "share");
     }
@@ -66,8 +65,7 @@ TEST_CASE(the_rows_are_those_of_the_profiled_steps_and_add_up_to_them)
 
     json_t *layers = stage_json(process_output("show", "rows", "--profile", "--layers", "--json", NULL));
     int64_t of_layers = 0;
-    json_array_foreach(json_object_get(layers, "rows"), i, row)
-    {
+    json_array_foreach(json_object_get(layers, "rows"), i, row) {
         if (strcmp(stage_text(row, "op"), "gemm down") != 0) continue;
         assert_true(stage_real(row, "calls") == 2);
         of_layers |= 1 << stage_int(row, "layer");
@@ -85,8 +83,7 @@ STAGE_CASE(a_run_ends_with_its_slowest_operations, struct stage *s)
     struct process *p =
         process_run(0, "train", s->config, "--name=slowest", "--progress=plain", "--profile.every=10", NULL);
     json_t *profile = stage_json(process_output("show", "slowest", "--profile", "--json", NULL));
-    json_array_foreach(json_object_get(profile, "rows"), i, row)
-    {
+    json_array_foreach(json_object_get(profile, "rows"), i, row) {
         if (strcmp(stage_text(row, "phase"), "unattributed") == 0) continue;
         if (!slowest || stage_real(row, "time_us") > stage_real(slowest, "time_us")) slowest = row;
     }

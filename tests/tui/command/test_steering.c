@@ -92,8 +92,7 @@ STAGE_CASE(orders_take_effect_and_are_written_down, struct stage *s)
     size_t i;
     assert_int_equal(stage_count_lines(lines, "order"), 8);
     assert_int_equal(stage_count_lines(lines, "step"), stopped);
-    json_array_foreach(lines, i, line)
-    {
+    json_array_foreach(lines, i, line) {
         if (strcmp(stage_text(line, "type"), "step") != 0) continue;
         assert_true(stage_real(line, "lr") == (stage_int(line, "step") < paused ? 3e-3 : 3e-3 * 0.5));
     }
@@ -398,8 +397,8 @@ STAGE_CASE(runs_show_export_and_the_database_agree, struct stage *s)
                  "finished40/40 40 4");
     json_t *checkpoints = json_object_get(show, "checkpoints"), *checkpoint;
     size_t i, kept = 0;
-    json_array_foreach(checkpoints, i, checkpoint) kept +=
-        json_is_true(json_object_get(checkpoint, "exists"));
+    json_array_foreach(checkpoints, i, checkpoint)
+        kept += json_is_true(json_object_get(checkpoint, "exists"));
     assert_int_equal(json_array_size(checkpoints), 4);
     assert_int_equal(kept, 2); /* checkpoint.keep */
 }

@@ -191,8 +191,7 @@ STAGE_CASE(a_dry_run_lists_the_runs_and_makes_none, struct stage *s)
     json_t *json = stage_json(text), *run;
     size_t i;
     assert_int_equal(json_array_size(json_object_get(json, "runs")), 7);
-    json_array_foreach(json_object_get(json, "runs"), i, run)
-    {
+    json_array_foreach(json_object_get(json, "runs"), i, run) {
         double rate = stage_real(run, "train.learning_rate");
         int64_t warmup = stage_int(run, "train.warmup_steps");
         assert_true(rate >= 1e-5 && rate <= 1e-2 && warmup >= 1 && warmup <= 9);

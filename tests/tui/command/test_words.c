@@ -189,11 +189,11 @@ static char *checkpoint_path(const struct stage *s, const char *run, const char 
     json_t *runs = stage_runs(), *entry;
     const char *id = NULL;
     size_t i;
-    json_array_foreach(runs, i, entry) if (strcmp(stage_text(entry, "name"), run) == 0)
-    {
-        assert_null(id);
-        id = stage_text(entry, "id");
-    }
+    json_array_foreach(runs, i, entry)
+        if (strcmp(stage_text(entry, "name"), run) == 0) {
+            assert_null(id);
+            id = stage_text(entry, "id");
+        }
     assert_non_null(id);
     return kept_format("%s/runs/%s/checkpoints%s", s->home, id, tail);
 }
