@@ -144,34 +144,32 @@ static enum status messages_of(const json_t *line, json_t **out, struct err *err
     char members[240];
     const json_t *list = json_object_get(line, "messages"), *prompt = json_object_get(line, "prompt"),
                  *completion = json_object_get(line, "completion");
-    json_t *messages = list ? json_deep_copy(list) : json_array();
-    bool good = json_is_array(messages) && json_is_object(line);
-    if (good && !list && prompt && completion)
-        good = append_side(messages, prompt, "user") && append_side(messages, completion, "assistant");
-    else if (!list)
-        good = false;
-    if (good && json_object_get(line, "system")) {
-        json_decref(messages);
-        return err_set(
-            err, STATUS_CORRUPT,
-            "\"system\" beside the messages is not read (make it the first message, of the role \"system\")");
-    }
-    if (good) {
-        *out = messages;
-        return STATUS_OK;
-    }
-    json_decref(messages);
     if (!json_is_object(line))
         return err_set(err, STATUS_CORRUPT, "is not a JSON object (" JSON_LINES_RULE ")");
-    if (list) return err_set(err, STATUS_CORRUPT, "\"messages\" must be a list of messages");
-    if (prompt && completion)
-        return err_set(err, STATUS_CORRUPT,
-                       "\"prompt\" and \"completion\" must be texts or lists of messages");
-    return err_set(err, STATUS_CORRUPT, "needs \"messages\", or \"prompt\" and \"completion\" (it has %s%s)",
-                   json_lines_members(line, members, sizeof members),
-                   json_is_string(json_object_get(line, "text"))
-                       ? "; if its lines are texts, set data.format = text"
-                       : "");
+    if (!list && !(prompt && completion))
+        return err_set(
+            err, STATUS_CORRUPT, "needs \"messages\", or \"prompt\" and \"completion\" (it has %s%s)",
+            json_lines_members(line, members, sizeof members),
+            json_is_string(json_object_get(line, "text")) ? "; if its lines are texts, set data.format = text"
+                                                          : "");
+    json_t *messages = list ? json_deep_copy(list) : json_array();
+    bool good =
+        json_is_array(messages) &&
+        (list || (append_side(messages, prompt, "user") && append_side(messages, completion, "assistant")));
+    enum status status = STATUS_OK;
+    if (!good)
+        status = err_set(err, STATUS_CORRUPT,
+                         list ? "\"messages\" must be a list of messages"
+                              : "\"prompt\" and \"completion\" must be texts or lists of messages");
+    else if (json_object_get(line, "system"))
+        status = err_set(err, STATUS_CORRUPT,
+                         "\"system\" beside the messages is not read (make it the first message, of the role "
+                         "\"system\")");
+    if (status)
+        json_decref(messages);
+    else
+        *out = messages;
+    return status;
 }
 
 /* ---- texts ---- */

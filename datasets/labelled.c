@@ -38,12 +38,11 @@ static enum status unknown_label(const struct reading *r, const struct labelled_
 {
     const struct labelled *data = r->data;
     char names[160] = "";
-    size_t used = 0;
-    for (int i = 0; i < data->label_count && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", data->names[i]);
+    for (int i = 0; i < data->label_count; i++) text_add(names, sizeof names, ", ", "%s", data->names[i]);
     return err_set(err, STATUS_USAGE,
                    "%.200s: line %" PRIu64 ": the training data has no label \"%.60s\"; it has %s%s", r->path,
-                   row->line, CLEAN_LINE(row->label), CLEAN_LINE(names), used >= sizeof names ? "..." : "");
+                   row->line, CLEAN_LINE(row->label), CLEAN_LINE(names),
+                   strlen(names) + 1 == sizeof names ? "..." : "");
 }
 
 static enum status label_of(const struct reading *r, const struct labelled_row *row, int *out,

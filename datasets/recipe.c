@@ -147,9 +147,8 @@ enum status recipe_fetch(const struct recipe *recipe, const char *folder, const 
     char *text = NULL;
     size_t n = 0;
     enum status status = file_make_folders(folder, err);
+    if (!status) status = file_format_path(path, size, err, "%s/%s.txt", folder, recipe->name);
     if (status) return status;
-    if (snprintf(path, size, "%s/%s.txt", folder, recipe->name) >= (int)size)
-        return err_set(err, STATUS_USAGE, "%s: the path is too long", folder);
     char name[80], shipped[PATH_MAX], sum_path[PATH_MAX + 8];
     snprintf(sum_path, sizeof sum_path, "%s.xxh3", path);
     if (file_exists(path)) return check_text(recipe, path, sum_path, err);
