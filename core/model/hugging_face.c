@@ -29,20 +29,20 @@ enum { DEFAULT_WINDOW = 4096, DEFAULT_WINDOW_FROM = 28 };
 static const char causal[] = "ForCausalLM", classifier[] = "ForSequenceClassification";
 static const char sliding[] = "sliding_attention", full[] = "full_attention";
 
-/* ---- writing ---- */
+/* ---- writing: to a NULL, where memory ran out, Jansson adds nothing ---- */
 
 /* The older spelling, written next to rope_theta: all versions of transformers read it. */
 static json_t *rope_scaling_json(const struct model_config *c)
 {
     json_t *json =
         json_pack("{s:s s:f}", "rope_type", rope_scaling_word(c->rope_scaling), "factor", c->rope_factor);
-    if (json && (c->rope_scaling == ROPE_LLAMA3 || c->rope_scaling == ROPE_YARN))
+    if (c->rope_scaling == ROPE_LLAMA3 || c->rope_scaling == ROPE_YARN)
         json_object_set_new(json, "original_max_position_embeddings", json_integer(c->rope_original_len));
-    if (json && c->rope_scaling == ROPE_LLAMA3) {
+    if (c->rope_scaling == ROPE_LLAMA3) {
         json_object_set_new(json, "low_freq_factor", json_real(c->rope_low_freq_factor));
         json_object_set_new(json, "high_freq_factor", json_real(c->rope_high_freq_factor));
     }
-    if (json && c->rope_scaling == ROPE_YARN) {
+    if (c->rope_scaling == ROPE_YARN) {
         json_object_set_new(json, "attention_factor", json_real(model_rotary_scale(c)));
         json_object_set_new(json, "beta_fast", json_real(c->rope_beta_fast));
         json_object_set_new(json, "beta_slow", json_real(c->rope_beta_slow));
@@ -114,13 +114,11 @@ enum status hugging_face_write_config(const struct model_config *c, const struct
         "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps, "rope_theta", c->rope_base,
         "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias, "hidden_act", "silu",
         "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
-    if (json && c->rope_scaling != ROPE_DEFAULT)
-        json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
-    if (json && c->mlp_bias) json_object_set_new(json, "mlp_bias", json_true());
-    if (json && kind == MODEL_QWEN3 && c->qkv_bias)
-        json_object_set_new(json, "o_bias", json_boolean(c->o_bias));
-    if (json && (c->sliding_window || kind == MODEL_MISTRAL)) write_window(json, c, kind);
-    if (json && c->num_labels) write_classes(json, c, classes);
+    if (c->rope_scaling != ROPE_DEFAULT) json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
+    if (c->mlp_bias) json_object_set_new(json, "mlp_bias", json_true());
+    if (kind == MODEL_QWEN3 && c->qkv_bias) json_object_set_new(json, "o_bias", json_boolean(c->o_bias));
+    if (c->sliding_window || kind == MODEL_MISTRAL) write_window(json, c, kind);
+    if (c->num_labels) write_classes(json, c, classes);
     return json_file_write(path, json, JSON_INDENT(2), err);
 }
 
