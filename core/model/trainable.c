@@ -13,19 +13,28 @@
 #include "core/model/config.h"
 #include "core/model/hugging_face.h"
 
-/* A key of [lora] that has an effect only with a rank. */
-static const char *idle_key(const struct config *c)
+static bool is_same(const struct config *a, const struct config *b, const char *key)
 {
-    if (strcmp(c->lora.targets, "q,v") != 0) return "targets";
-    if (*c->lora.layers) return "layers";
-    if (c->lora.dropout > 0) return "dropout";
-    if (c->lora.rslora) return "rslora";
-    if (c->lora.base != LORA_BASE_AUTO) return "base";
-    if (c->lora.train_norms) return "train_norms";
-    if (c->lora.train_head) return "train_head";
-    if (c->lora.train_embedding) return "train_embedding";
-    if (*c->lora.from) return "from";
-    return c->lora.alpha != 16 ? "alpha" : NULL;
+    char of_a[CONFIG_TEXT_MAX], of_b[CONFIG_TEXT_MAX];
+    return config_get(a, key, of_a, sizeof of_a) && config_get(b, key, of_b, sizeof of_b) &&
+           strcmp(of_a, of_b) == 0;
+}
+
+/* Refuses keys that have an effect only with lora.rank. */
+static enum status refuse_idle_keys(const struct config *config, struct err *err)
+{
+    static const char *const keys[] = {
+        "lora.targets",     "lora.layers",     "lora.dropout",         "lora.rslora", "lora.base",
+        "lora.train_norms", "lora.train_head", "lora.train_embedding", "lora.from",   "lora.alpha"};
+    struct config defaults;
+    config_init(&defaults);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!is_same(config, &defaults, keys[i]))
+            return err_set(err, STATUS_USAGE,
+                           "%s has no effect with lora.rank = 0, which trains all parameters (set lora.rank, "
+                           "for example to 16)",
+                           keys[i]);
+    return STATUS_OK;
 }
 
 static enum status read_lora(const struct config *c, struct adapter_config *out, struct err *err)
@@ -77,16 +86,8 @@ enum status trainable_choose(struct model *model, const struct config *c, enum e
     struct storage storage = {.computed = computed};
     struct safetensors file = {0};
     struct adapter_config lora;
-    const char *idle = c->lora.rank ? NULL : idle_key(c);
-    enum status status = STATUS_OK;
-    if (idle)
-        return err_set(
-            err, STATUS_USAGE,
-            "lora.%s has no effect with lora.rank = 0, which trains all parameters (set lora.rank, "
-            "for example to 16)",
-            idle);
+    enum status status = c->lora.rank ? read_lora(c, &lora, err) : refuse_idle_keys(c, err);
     if (c->lora.rank) {
-        status = read_lora(c, &lora, err);
         if (!status) status = adapter_attach(model, &lora, err);
         if (!status) status = check_rank(model, err);
         storage = (struct storage){NULL, computed, mixes, c->lora.base, c->lora.double_quant};
@@ -104,16 +105,14 @@ enum status trainable_choose(struct model *model, const struct config *c, enum e
 static enum status follow(struct config *config, const char *key, const char *value, struct err *err)
 {
     struct config wanted = *config, defaults;
-    char word[CONFIG_TEXT_MAX + CONFIG_KEY_MAX], now[CONFIG_TEXT_MAX], normal[CONFIG_TEXT_MAX],
-        theirs[CONFIG_TEXT_MAX];
-    config_init(&defaults);
+    char word[CONFIG_TEXT_MAX + CONFIG_KEY_MAX], now[CONFIG_TEXT_MAX], theirs[CONFIG_TEXT_MAX];
     snprintf(word, sizeof word, "%s=%s", key, value);
     enum status status = config_read_word(&wanted, word, err);
     if (status) return status;
+    config_init(&defaults);
     config_get(config, key, now, sizeof now);
-    config_get(&defaults, key, normal, sizeof normal);
     config_get(&wanted, key, theirs, sizeof theirs);
-    if (strcmp(now, normal) != 0 && strcmp(now, theirs) != 0)
+    if (!is_same(config, &defaults, key) && !is_same(config, &wanted, key))
         return err_set(err, STATUS_USAGE, "%s = %.80s: the adapters in %.120s have %.80s (leave it out)", key,
                        now, config->lora.from, theirs);
     *config = wanted;
