@@ -197,10 +197,11 @@ static enum status open_text(const struct inputs *texts, const char *word, const
     struct tokenizer *opened = NULL;
     char folder[PATH_MAX];
     enum status status = preparation_open_tokenizer(word, &opened, err);
+    struct preparation preparation = {texts, word, opened, reading, progress};
     if (!status) inputs_note(texts, progress);
-    if (!status) status = corpus_cache_find(texts, word, opened, reading, cache, progress, folder, err);
+    if (!status) status = corpus_cache_find(&preparation, cache, folder, err);
     if (!status && open_folder(folder, format, out, NULL)) {
-        status = corpus_cache_make(texts, word, opened, reading, folder, is_good_folder, progress, err);
+        status = corpus_cache_make(&preparation, folder, is_good_folder, err);
         if (!status) status = open_folder(folder, format, out, err);
     }
     if (!status) out->learned = tokenizer_learned_size(word) > 0;

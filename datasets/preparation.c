@@ -36,21 +36,22 @@ static const struct text_reading usual;
 /* ---- tokenizers ---- */
 
 /* Whether documents end with a token, if the tokenizer has one. */
-static bool documents_end(const struct inputs *texts, const struct text_reading *reading)
+static bool documents_end(const struct preparation *p)
 {
-    bool ends = reading->ends;
-    for (size_t i = 0; i < texts->count; i++) ends |= text_pieces_are_lines(texts->paths[i], reading);
+    bool ends = p->reading->ends;
+    for (size_t i = 0; i < p->texts->count; i++)
+        ends |= text_pieces_are_lines(p->texts->paths[i], p->reading);
     return ends;
 }
 
-static enum status learn(const struct inputs *texts, int vocab_size, const struct text_reading *reading,
-                         const struct progress *progress, struct tokenizer **out, struct err *err)
+static enum status learn(const struct preparation *p, int vocab_size, struct tokenizer **out, struct err *err)
 {
     struct bpe_trainer *trainer = NULL;
-    enum status status = bpe_trainer_new(vocab_size, processors_usable(), progress, &trainer, err);
+    enum status status = bpe_trainer_new(vocab_size, processors_usable(), p->progress, &trainer, err);
     if (!status)
-        status = text_pieces_each(texts, 0, texts->count, reading, false, bpe_trainer_count, trainer, err);
-    if (!status) status = bpe_trainer_learn(trainer, documents_end(texts, reading), out, err);
+        status = text_pieces_each(p->texts, 0, p->texts->count, p->reading, false, bpe_trainer_count, trainer,
+                                  err);
+    if (!status) status = bpe_trainer_learn(trainer, documents_end(p), out, err);
     bpe_trainer_free(trainer);
     return status;
 }
@@ -74,6 +75,7 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
                                    const struct progress *progress, struct tokenizer **out, struct err *err)
 {
     struct inputs texts = {0};
+    struct preparation p = {.texts = &texts, .reading = reading ? reading : &usual, .progress = progress};
     enum status status = check_name(path, ".json", "tokenizer", err);
     if (!status) status = inputs_open_texts(inputs, count, cache, progress, &texts, err);
     if (!status) status = inputs_refuse_output(&texts, path, err);
@@ -82,7 +84,7 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
                          "%s: the file exists already (name another one: runs may depend on this tokenizer)",
                          path);
     if (!status) inputs_note(&texts, progress);
-    if (!status) status = learn(&texts, vocab_size, reading ? reading : &usual, progress, out, err);
+    if (!status) status = learn(&p, vocab_size, out, err);
     inputs_close(&texts);
     return status;
 }
@@ -90,13 +92,12 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
 /* ---- encoding ---- */
 
 struct encoding {
+    const struct preparation *of;
     const struct tokenizer *tokenizer;
     struct token_writer writer, runs; /* the second of conversations */
     char runs_path[PATH_MAX];
     struct instruction_reader *reader; /* of conversations; NULL: plain texts */
-    const struct text_reading *reading;
-    const struct progress *progress;
-    const struct text_piece *piece; /* that the calling thread encodes, from its byte `from` on */
+    const struct text_piece *piece;    /* that the calling thread encodes, from its byte `from` on */
     size_t from;
     uint64_t bytes;                                 /* of texts */
     uint64_t reported, total;                       /* bytes of files */
@@ -110,7 +111,7 @@ static enum status report_encoded(struct encoding *e, uint64_t done, struct err 
 {
     if (done - e->reported < e->total / 2000 && done < e->total) return STATUS_OK;
     e->reported = done;
-    if (progress_report(e->progress, "encoding", "bytes", done, e->total)) return STATUS_OK;
+    if (progress_report(e->of->progress, "encoding", "bytes", done, e->total)) return STATUS_OK;
     return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding (nothing was saved)");
 }
 
@@ -232,7 +233,7 @@ static enum status encode_text(void *context, const struct text_piece *piece, st
 {
     struct encoding *e = context;
     struct instruction_sink examples = {take_example, e};
-    bool ends = piece->n && piece->ends && (piece->is_line || e->reading->ends);
+    bool ends = piece->n && piece->ends && (piece->is_line || e->of->reading->ends);
     e->piece = piece;
     e->total = piece->total;
     e->bytes += piece->n;
@@ -280,7 +281,8 @@ static enum status close_conversations(struct encoding *e, struct err *err)
              " conversation%s each answer is an example of its own, as the chat template writes "
              "earlier turns differently",
              divided, text_plural((int64_t)divided));
-    if (divided && e->progress && e->progress->note) e->progress->note(e->progress->context, false, sentence);
+    const struct progress *progress = e->of->progress;
+    if (divided && progress && progress->note) progress->note(progress->context, false, sentence);
     return token_writer_commit(&e->runs, &sidecar, err);
 }
 
@@ -293,56 +295,54 @@ static enum status refuse_without_end(const char *word, struct err *err)
 }
 
 /* Encodes all texts, and fills the number of tokens of each source. */
-static enum status encode_sources(struct encoding *e, const struct inputs *texts, bool whole,
-                                  uint64_t sources[INPUT_SOURCES_MAX], struct err *err)
+static enum status encode_sources(struct encoding *e, bool whole, uint64_t sources[INPUT_SOURCES_MAX],
+                                  struct err *err)
 {
+    const struct inputs *texts = e->of->texts;
     struct input_source all = {.count = texts->count};
     const struct input_source *of = texts->source_count ? texts->sources : &all;
     size_t count = texts->source_count ? texts->source_count : 1;
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < count; i++) {
         uint64_t before = e->writer.count;
-        status = text_pieces_each(texts, of[i].first, of[i].count, e->reading, whole, encode_text, e, err);
+        status =
+            text_pieces_each(texts, of[i].first, of[i].count, e->of->reading, whole, encode_text, e, err);
         if (!status && e->crew) status = crew_finish(e->crew, err);
         sources[i] = e->writer.count - before;
     }
     return status;
 }
 
-/* Writes path, path.json and summary->tokenizer_path, and for conversations runs.tok next to them. `opened`
- * is the tokenizer; NULL: learns the one of `word` from the text. */
-static enum status encode(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                          const struct text_reading *reading, const char *path,
-                          const struct progress *progress, struct corpus_summary *summary, struct err *err)
+/* Writes path, path.json and summary->tokenizer_path, and for conversations runs.tok next to them. */
+static enum status encode(const struct preparation *p, const char *path, struct corpus_summary *summary,
+                          struct err *err)
 {
     struct tokenizer *learned = NULL;
-    struct encoding work = {.progress = progress, .reading = reading};
+    struct encoding work = {.of = p};
     const char *tokenizer_path = summary->tokenizer_path, *last = strrchr(tokenizer_path, '/');
     enum status status = STATUS_OK;
-    if (!opened &&
-        (status = learn(texts, (int)tokenizer_learned_size(word), reading, progress, &learned, err)))
-        return status;
-    work.tokenizer = opened ? opened : learned;
+    if (!p->opened && (status = learn(p, (int)tokenizer_learned_size(p->word), &learned, err))) return status;
+    work.tokenizer = p->opened ? p->opened : learned;
     work.end = tokenizer_end(work.tokenizer);
-    if (reading->ends && work.end < 0) {
+    if (p->reading->ends && work.end < 0) {
         tokenizer_close(learned);
-        return refuse_without_end(word, err);
+        return refuse_without_end(p->word, err);
     }
-    summary->files = texts->count;
+    summary->files = p->texts->count;
     summary->vocab_size = tokenizer_vocab_size(work.tokenizer);
-    struct token_sidecar sidecar = {.tokenizer = sidecar_name(word),
+    struct token_sidecar sidecar = {.tokenizer = sidecar_name(p->word),
                                     .tokenizer_file = last ? last + 1 : tokenizer_path,
                                     .vocab_size = (uint32_t)summary->vocab_size,
                                     .tokenizer_checksum = tokenizer_checksum(work.tokenizer)};
     bool replaced = file_exists(tokenizer_path);
-    const struct chat_format *format = reading->conversations;
+    const struct chat_format *format = p->reading->conversations;
     uint64_t sources[INPUT_SOURCES_MAX];
     sidecar.sources = sources;
-    sidecar.source_count = texts->source_count;
+    sidecar.source_count = p->texts->source_count;
     bool whole = !is_bytes(work.tokenizer) && !bpe_divides(tokenizer_bpe(work.tokenizer));
     status = token_writer_open(&work.writer, path, err);
     if (!status) status = format ? open_conversations(&work, format, path, err) : open_crew(&work, err);
-    if (!status) status = encode_sources(&work, texts, whole, sources, err);
+    if (!status) status = encode_sources(&work, whole, sources, err);
     if (!status && format) status = close_conversations(&work, err);
     if (!status) status = tokenizer_save_json(work.tokenizer, tokenizer_path, err);
     if (!status) {
@@ -386,6 +386,8 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
 {
     struct inputs texts = {0};
     struct tokenizer *opened = NULL;
+    struct preparation p = {
+        .texts = &texts, .word = tokenizer, .reading = reading ? reading : &usual, .progress = progress};
     char sidecar[PATH_MAX];
     enum status status = check_name(path, ".tok", "token", err);
     if (!status) status = preparation_open_tokenizer(tokenizer, &opened, err);
@@ -398,8 +400,8 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
     for (int i = 0; !status && i < 3; i++) status = inputs_refuse_output(&texts, outputs[i], err);
     if (!status) status = refuse_to_replace(path, sidecar, tokenizer, out->tokenizer_path, err);
     if (!status) inputs_note(&texts, progress);
-    if (!status)
-        status = encode(&texts, tokenizer, opened, reading ? reading : &usual, path, progress, out, err);
+    p.opened = opened;
+    if (!status) status = encode(&p, path, out, err);
     inputs_close(&texts);
     tokenizer_close(opened);
     return status;
@@ -409,22 +411,22 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
 
 struct hashing {
     XXH3_state_t *state;
-    const struct text_reading *reading;
-    const struct progress *progress;
+    const struct preparation *of;
 };
 
 static enum status hash_file(void *context, const struct text_piece *file, struct err *err)
 {
     struct hashing *h = context;
     uint64_t size = file->n;
-    const char *key = h->reading->text_key ? h->reading->text_key : "text";
+    const struct text_reading *reading = h->of->reading;
+    const char *key = reading->text_key ? reading->text_key : "text";
     if (text_file_compressed(file->path)) XXH3_128bits_update(h->state, "compressed", sizeof "compressed");
-    if (text_pieces_are_lines(file->path, h->reading)) XXH3_128bits_update(h->state, key, strlen(key) + 1);
+    if (text_pieces_are_lines(file->path, reading)) XXH3_128bits_update(h->state, key, strlen(key) + 1);
     XXH3_128bits_update(h->state, &size, sizeof size);
     for (size_t done = 0, part; done < file->n; done += part) {
         part = file->n - done < HASH_BYTES ? file->n - done : HASH_BYTES;
         XXH3_128bits_update(h->state, file->text + done, part);
-        if (!progress_report(h->progress, "checking", "bytes", file->before + done + part, file->total))
+        if (!progress_report(h->of->progress, "checking", "bytes", file->before + done + part, file->total))
             return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
     }
     return STATUS_OK;
@@ -440,22 +442,21 @@ static void hash_format(XXH3_state_t *state, const struct chat_format *format)
     free(texts);
 }
 
-enum status corpus_cache_find(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct text_reading *reading, const char *cache,
-                              const struct progress *progress, char folder[PATH_MAX], struct err *err)
+enum status corpus_cache_find(const struct preparation *p, const char *cache, char folder[PATH_MAX],
+                              struct err *err)
 {
-    struct hashing work = {XXH3_createState(), reading, progress};
+    struct hashing work = {XXH3_createState(), p};
     if (!work.state) return err_no_memory(err, "checking the corpus");
-    uint64_t made_with[2] = {opened ? tokenizer_checksum(opened) : 0,
-                             opened ? 0 : (uint64_t)tokenizer_learned_size(word)};
+    uint64_t made_with[2] = {p->opened ? tokenizer_checksum(p->opened) : 0,
+                             p->opened ? 0 : (uint64_t)tokenizer_learned_size(p->word)};
     XXH3_128bits_reset(work.state);
     XXH3_128bits_update(work.state, CACHE_FORMAT, sizeof CACHE_FORMAT);
     XXH3_128bits_update(work.state, made_with, sizeof made_with);
-    if (reading->conversations) hash_format(work.state, reading->conversations);
-    if (reading->ends) XXH3_128bits_update(work.state, TOKENIZER_END, sizeof TOKENIZER_END);
-    for (size_t i = 0; i < texts->source_count; i++)
-        XXH3_128bits_update(work.state, &texts->sources[i].count, sizeof texts->sources[i].count);
-    enum status status = text_pieces_of_files(texts, hash_file, &work, err);
+    if (p->reading->conversations) hash_format(work.state, p->reading->conversations);
+    if (p->reading->ends) XXH3_128bits_update(work.state, TOKENIZER_END, sizeof TOKENIZER_END);
+    for (size_t i = 0; i < p->texts->source_count; i++)
+        XXH3_128bits_update(work.state, &p->texts->sources[i].count, sizeof p->texts->sources[i].count);
+    enum status status = text_pieces_of_files(p->texts, hash_file, &work, err);
     XXH128_hash_t key = XXH3_128bits_digest(work.state);
     XXH3_freeState(work.state);
     if (status) return status;
@@ -513,10 +514,8 @@ static int enter(const char *cache)
     return fd;
 }
 
-enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct text_reading *reading, const char *folder,
-                              bool (*is_good)(const char *folder, bool conversations),
-                              const struct progress *progress, struct err *err)
+enum status corpus_cache_make(const struct preparation *p, const char *folder,
+                              bool (*is_good)(const char *folder, bool conversations), struct err *err)
 {
     struct corpus_summary summary;
     char cache[PATH_MAX], making[PATH_MAX], path[PATH_MAX];
@@ -531,9 +530,9 @@ enum status corpus_cache_make(const struct inputs *texts, const char *word, cons
         return status;
     int entered = enter(cache);
     status = file_make_folders(making, err);
-    if (!status) status = encode(texts, word, opened, reading, path, progress, &summary, err);
+    if (!status) status = encode(p, path, &summary, err);
     if (!status && rename(making, folder) != 0 &&
-        !is_good(folder, reading->conversations)) { /* is_good: another process was faster */
+        !is_good(folder, p->reading->conversations)) { /* is_good: another process was faster */
         status = file_remove_tree(folder, err);
         if (!status && rename(making, folder) != 0)
             status =

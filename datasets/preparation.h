@@ -18,6 +18,15 @@
 #include "datasets/text_pieces.h"
 #include "datasets/tokenizer.h"
 
+/* Texts, and how they become tokens. Borrows everything. */
+struct preparation {
+    const struct inputs *texts;
+    const char *word;               /* names the tokenizer */
+    const struct tokenizer *opened; /* that tokenizer; NULL: "bpe:N", which is to be learned from the texts */
+    const struct text_reading *reading;
+    const struct progress *progress;
+};
+
 /* The result of a preparation. */
 struct corpus_summary {
     uint64_t files, text_bytes, tokens;
@@ -46,18 +55,14 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
 
 /* ---- the cache ---- */
 
-/* The folder of these texts with the tokenizer `opened`, or for "bpe:N" with one to be learned. May not
- * exist. */
-enum status corpus_cache_find(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct text_reading *reading, const char *cache,
-                              const struct progress *progress, char folder[PATH_MAX], struct err *err);
+/* The folder of these texts with this tokenizer. May not exist. */
+enum status corpus_cache_find(const struct preparation *preparation, const char *cache, char folder[PATH_MAX],
+                              struct err *err);
 
 /* Encodes texts into that folder, and removes leftovers of killed processes unless another process is
  * writing. If another process has created the folder meanwhile, it is kept if `is_good` accepts it. */
-enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const struct text_reading *reading, const char *folder,
-                              bool (*is_good)(const char *folder, bool conversations),
-                              const struct progress *progress, struct err *err);
+enum status corpus_cache_make(const struct preparation *preparation, const char *folder,
+                              bool (*is_good)(const char *folder, bool conversations), struct err *err);
 
 /* Whether this is the name of an entry of the cache. */
 bool corpus_cache_is_entry(const char *name);
