@@ -254,8 +254,7 @@ static const char *sidecar_name(const char *word)
 {
     enum { NAME_BYTES = sizeof((struct token_file *)0)->tokenizer };
     if (strlen(word) < NAME_BYTES) return word;
-    const char *last = strrchr(word, '/');
-    return last && strlen(last + 1) < NAME_BYTES ? last + 1 : "tokenizer.json";
+    return strlen(basename(word)) < NAME_BYTES ? basename(word) : "tokenizer.json";
 }
 
 static enum status open_conversations(struct encoding *e, const struct chat_format *format, const char *path,
@@ -319,7 +318,7 @@ static enum status encode(const struct preparation *p, const char *path, struct 
 {
     struct tokenizer *learned = NULL;
     struct encoding work = {.of = p};
-    const char *tokenizer_path = summary->tokenizer_path, *last = strrchr(tokenizer_path, '/');
+    const char *tokenizer_path = summary->tokenizer_path;
     enum status status = STATUS_OK;
     if (!p->opened && (status = learn(p, (int)tokenizer_learned_size(p->word), &learned, err))) return status;
     work.tokenizer = p->opened ? p->opened : learned;
@@ -331,7 +330,7 @@ static enum status encode(const struct preparation *p, const char *path, struct 
     summary->files = p->texts->count;
     summary->vocab_size = tokenizer_vocab_size(work.tokenizer);
     struct token_sidecar sidecar = {.tokenizer = sidecar_name(p->word),
-                                    .tokenizer_file = last ? last + 1 : tokenizer_path,
+                                    .tokenizer_file = basename(tokenizer_path),
                                     .vocab_size = (uint32_t)summary->vocab_size,
                                     .tokenizer_checksum = tokenizer_checksum(work.tokenizer)};
     bool replaced = file_exists(tokenizer_path);

@@ -88,7 +88,7 @@ static enum status check_model(const struct writing *w)
 static void put_model(struct gguf_metadata *m, const struct writing *w)
 {
     const struct model_config *c = &w->model.config;
-    const char *file = strrchr(w->path, '/') ? strrchr(w->path, '/') + 1 : w->path;
+    const char *file = basename(w->path);
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(file, "."), file);
     gguf_put_text(m, "general.architecture", m->architecture);
