@@ -117,8 +117,7 @@ static bool count_word(struct word_table *t, struct arena *arena, const char *by
 static enum status report_counted(struct bpe_trainer *t, uint64_t done, struct err *err)
 {
     t->reported = done;
-    if (progress_report(t->progress, "counting words", "bytes", done, t->total)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
+    return progress_report(t->progress, "counting words", "bytes", done, t->total, err);
 }
 
 /* longer words are cut: a word of a megabyte is not useful */
@@ -431,8 +430,7 @@ static bool add_end(struct bpe *bpe)
 
 static enum status report_merges(const struct bpe_trainer *t, uint32_t done, uint32_t total, struct err *err)
 {
-    if (progress_report(t->progress, "learning merges", "merges", done, total)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while learning merges");
+    return progress_report(t->progress, "learning merges", "merges", done, total, err);
 }
 
 enum status bpe_trainer_learn(struct bpe_trainer *t, bool ends, struct tokenizer **out, struct err *err)

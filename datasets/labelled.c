@@ -155,9 +155,10 @@ static enum status on_row(void *context, const struct labelled_row *row, struct 
 {
     struct reading *r = context;
     bool reports = r->data->report.rows % PROGRESS_ROWS == 0 || row->done == row->total;
-    if (reports && !progress_report(r->wish->progress, "reading texts", "bytes", row->done, row->total))
-        return err_set(err, STATUS_INTERRUPTED, "interrupted while the labelled texts were read");
-    return add_example(r, row, err);
+    enum status status = STATUS_OK;
+    if (reports)
+        status = progress_report(r->wish->progress, "reading texts", "bytes", row->done, row->total, err);
+    return status ? status : add_example(r, row, err);
 }
 
 static enum status read_files(struct reading *r, const char *value, struct err *err)

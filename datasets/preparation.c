@@ -111,8 +111,7 @@ static enum status report_encoded(struct encoding *e, uint64_t done, struct err 
 {
     if (done - e->reported < e->total / 2000 && done < e->total) return STATUS_OK;
     e->reported = done;
-    if (progress_report(e->of->progress, "encoding", "bytes", done, e->total)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding (nothing was saved)");
+    return progress_report(e->of->progress, "encoding", "bytes", done, e->total, err);
 }
 
 static enum status take_tokens(void *context, const uint32_t *ids, size_t count, uint64_t done,
@@ -422,13 +421,14 @@ static enum status hash_file(void *context, const struct text_piece *file, struc
     if (text_file_compressed(file->path)) XXH3_128bits_update(h->state, "compressed", sizeof "compressed");
     if (text_pieces_are_lines(file->path, reading)) XXH3_128bits_update(h->state, key, strlen(key) + 1);
     XXH3_128bits_update(h->state, &size, sizeof size);
-    for (size_t done = 0, part; done < file->n; done += part) {
+    enum status status = STATUS_OK;
+    for (size_t done = 0, part; !status && done < file->n; done += part) {
         part = file->n - done < HASH_BYTES ? file->n - done : HASH_BYTES;
         XXH3_128bits_update(h->state, file->text + done, part);
-        if (!progress_report(h->of->progress, "checking", "bytes", file->before + done + part, file->total))
-            return err_set(err, STATUS_INTERRUPTED, "interrupted while reading the corpus");
+        status = progress_report(h->of->progress, "checking", "bytes", file->before + done + part,
+                                 file->total, err);
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* Text encoded as conversations of this format differs from plain text. */

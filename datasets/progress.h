@@ -5,10 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/err.h"
+
 struct progress {
     /* `what` names the phase ("reading", "counting pairs", "encoding"); done and total are in `unit`
      * ("bytes", "merges"); the last report of a phase is its total. Called at most a few thousand times.
-     * Return false to stop: the work then returns STATUS_INTERRUPTED and leaves nothing half-written. */
+     * Return false to stop: the work then returns STATUS_INTERRUPTED and leaves nothing half-written. The
+     * error says "interrupted while `what`". */
     bool (*report)(void *context, const char *what, const char *unit, uint64_t done, uint64_t total);
     void *context;
     /* Receives a sentence for the user about the current work, or as a warning. May be NULL. */
@@ -16,10 +19,11 @@ struct progress {
 };
 
 /* NULL-safe. */
-static inline bool progress_report(const struct progress *p, const char *what, const char *unit,
-                                   uint64_t done, uint64_t total)
+static inline enum status progress_report(const struct progress *p, const char *what, const char *unit,
+                                          uint64_t done, uint64_t total, struct err *err)
 {
-    return !p || p->report(p->context, what, unit, done, total);
+    if (!p || p->report(p->context, what, unit, done, total)) return STATUS_OK;
+    return err_set(err, STATUS_INTERRUPTED, "interrupted while %s", what);
 }
 
 /* Work in many small pieces: it adds up their bytes and reports about a thousand times. */
@@ -29,13 +33,13 @@ struct progress_meter {
     uint64_t total, done, next; /* next: bytes that must be done for the next report */
 };
 
-/* Adds bytes that are done; false: stop. */
-static inline bool progress_advance(struct progress_meter *meter, uint64_t bytes)
+/* Adds bytes that are done. */
+static inline enum status progress_advance(struct progress_meter *meter, uint64_t bytes, struct err *err)
 {
     meter->done += bytes;
-    if (meter->done < meter->next && meter->done < meter->total) return true;
+    if (meter->done < meter->next && meter->done < meter->total) return STATUS_OK;
     meter->next = meter->done + meter->total / 1000;
-    return progress_report(meter->to, meter->what, "bytes", meter->done, meter->total);
+    return progress_report(meter->to, meter->what, "bytes", meter->done, meter->total, err);
 }
 
 #endif

@@ -53,8 +53,7 @@ enum status recipe_kjv_layout(FILE *raw, const struct progress *progress, char *
         if (new_book || chapter != last) {
             if (new_book) name = number++ ? strchr(name, ',') + 1 : books;
             fprintf(out, "%s%.*s %d\n\n", chapters++ ? "\n" : "", (int)strcspn(name, ","), name, chapter);
-            if (!progress_report(progress, "reading kjv", "verses", (uint64_t)verses, KJV_VERSES))
-                status = err_set(err, STATUS_INTERRUPTED, "interrupted while reading the King James Bible");
+            status = progress_report(progress, "reading kjv", "verses", (uint64_t)verses, KJV_VERSES, err);
         }
         fprintf(out, "%s\n", verse);
         snprintf(book, sizeof book, "%s", line);
@@ -69,7 +68,7 @@ enum status recipe_kjv_layout(FILE *raw, const struct progress *progress, char *
             verses, chapters, number, KJV_VERSES, KJV_CHAPTERS, KJV_BOOKS);
     if (!text_stream_end(out, text) && !status) status = err_no_memory(err, "the text of kjv");
     if (!status) {
-        progress_report(progress, "reading kjv", "verses", KJV_VERSES, KJV_VERSES);
+        progress_report(progress, "reading kjv", "verses", KJV_VERSES, KJV_VERSES, NULL);
         return STATUS_OK;
     }
     free(*text);

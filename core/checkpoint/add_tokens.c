@@ -119,9 +119,7 @@ static enum status fetch(void *context, void *host, const struct safetensor *gro
     for (size_t at = old; !status && at < bytes; at += width)
         safetensor_encode(t, &g->means[(first + at) / width % (size_t)t->shape[1]], 1,
                           (unsigned char *)host + at);
-    if (status) return status;
-    if (progress_advance(g->meter, bytes)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while adding tokens");
+    return status ? status : progress_advance(g->meter, bytes, err);
 }
 
 struct writing {
@@ -133,7 +131,7 @@ struct writing {
 static enum status write_grown(void *context, const char *folder, const char *path, struct err *err)
 {
     const struct writing *w = context;
-    struct progress_meter meter = {w->progress, "adding", 0, 0, 0};
+    struct progress_meter meter = {w->progress, "adding tokens", 0, 0, 0};
     struct growing g = {.rows = w->rows, .meter = &meter};
     struct model_config config;
     enum status status = hugging_face_read_config(folder, &config, err);

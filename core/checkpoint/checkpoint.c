@@ -71,18 +71,16 @@ static enum status hash_file(const char *path, uint64_t *hash, int64_t *bytes, s
     struct stat st = {0};
     ssize_t n = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode), goes_on = true;
+    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    enum status status = STATUS_OK;
     XXH64_reset(&state, 0);
-    for (*bytes = 0; goes_on && regular && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof piece))) > 0;
+    for (*bytes = 0; !status && regular && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof piece))) > 0;
          *bytes += n) {
         XXH64_update(&state, piece, (size_t)n);
-        goes_on = !meter || progress_advance(meter, (uint64_t)n);
+        if (meter) status = progress_advance(meter, (uint64_t)n, err);
     }
     *hash = XXH64_digest(&state);
-    enum status status = STATUS_OK;
-    if (!goes_on)
-        status = err_set(err, STATUS_INTERRUPTED, "interrupted while reading checkpoints");
-    else if (st.st_mode && !regular)
+    if (st.st_mode && !regular)
         status = err_set(err, STATUS_CORRUPT, "%s: not a file", path);
     else if (n < 0)
         status = err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot read: %s", path,
@@ -411,17 +409,11 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
 
 /* ---- models for other programs ---- */
 
-static enum status advance(struct progress_meter *meter, size_t bytes, struct err *err)
-{
-    if (progress_advance(meter, bytes)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while copying the model");
-}
-
 static enum status fetch_counted(void *context, void *host, const struct safetensor *t, size_t at,
                                  size_t bytes, struct err *err)
 {
     memcpy(host, (const unsigned char *)t->data + at, bytes);
-    return advance(context, bytes, err);
+    return progress_advance(context, bytes, err);
 }
 
 /* Writes all shards as one file. */
@@ -449,7 +441,7 @@ static enum status copy_file(const char *from, const char *to, struct progress_m
         for (size_t at = 0, n; !status && at < map.size; at += n) {
             n = map.size - at < COPIED ? map.size - at : COPIED;
             status = file_write_all(fileno(out.stream), map.data + at, n, to, err);
-            if (!status) status = advance(meter, n, err);
+            if (!status) status = progress_advance(meter, n, err);
         }
         status = file_out_close(&out, status, 0, err);
     }

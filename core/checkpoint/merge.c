@@ -107,8 +107,7 @@ static enum status fetch(void *context, void *host, const struct safetensor *t, 
         convert(replaced, t, at / width, bytes / width, host);
     else
         memcpy(host, (const unsigned char *)t->data + at, bytes);
-    if (progress_advance(&m->meter, bytes)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while merging");
+    return progress_advance(&m->meter, bytes, err);
 }
 
 /* Sets *pad to the pad token of the base, a classifier of these sizes. */

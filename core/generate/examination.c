@@ -27,8 +27,8 @@ static enum status read_questions(struct examination *e, const struct tokenizer 
         e->long_count += tokens > most;
         size_t at = e->file.lines.at < e->file.map.size ? e->file.lines.at : e->file.map.size;
         if (e->questions++ % QUESTIONS_PER_REPORT == 0 &&
-            !progress_report(progress, "reading", "bytes", at, e->file.map.size))
-            return err_set(err, STATUS_INTERRUPTED, "%s: interrupted", e->file.lines.path);
+            progress_report(progress, "reading", "bytes", at, e->file.map.size, err))
+            return err_prefix(err, "%s", e->file.lines.path);
     }
     if (status || e->questions) return status;
     return err_set(err, STATUS_USAGE,

@@ -285,8 +285,8 @@ static enum status write_data(FILE *stream, const struct writing *w, const struc
                              e->from->path, e->from->name);
         else if (fwrite(encoded, 1, bytes, stream) != bytes)
             status = STATUS_IO;
-        else if (!progress_advance(meter, bytes))
-            status = err_set(w->err, STATUS_INTERRUPTED, "interrupted while writing %s", w->path);
+        else
+            status = progress_advance(meter, bytes, w->err);
     }
     free(row);
     free(encoded);

@@ -43,7 +43,7 @@ struct warming {
 static bool on_warm_progress(void *context, int done, int total)
 {
     const struct warming *w = context;
-    return progress_report(w->progress, "warming up", "operations", (uint64_t)done, (uint64_t)total);
+    return !progress_report(w->progress, "warming up", "operations", (uint64_t)done, (uint64_t)total, NULL);
 }
 
 static void on_warm_warning(void *context, const char *sentence)
