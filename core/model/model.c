@@ -252,6 +252,12 @@ const struct param *model_append(struct model *model, bool packed, int layer, in
     return param;
 }
 
+static const struct param *append_to_layer(struct model *model, bool packed, int layer, int place, int rows,
+                                           int cols, const char *name)
+{
+    return model_append(model, packed, layer, place, rows, cols, "model.layers.%d.%s", layer, name);
+}
+
 static size_t aligned(size_t size, size_t align)
 {
     return (size + align - 1) & ~(align - 1);
@@ -349,45 +355,38 @@ enum status model_init(struct model *model, const struct model_config *config, s
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
         p->window = model_window(config, l);
-        model_append(model, false, l, PLACE_QKV, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
-        model_append(model, true, l, PLACE_QKV, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
-        model_append(model, true, l, PLACE_QKV, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
+        append_to_layer(model, false, l, PLACE_QKV, q, C, "self_attn.q_proj.weight");
+        append_to_layer(model, true, l, PLACE_QKV, kv, C, "self_attn.k_proj.weight");
+        append_to_layer(model, true, l, PLACE_QKV, kv, C, "self_attn.v_proj.weight");
         p->qkv = pack(model, WEIGHT_QKV, 3);
-        model_append(model, false, l, PLACE_O, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
+        append_to_layer(model, false, l, PLACE_O, C, q, "self_attn.o_proj.weight");
         p->o = pack(model, WEIGHT_O, 1);
-        model_append(model, false, l, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
-        model_append(model, true, l, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.up_proj.weight", l);
+        append_to_layer(model, false, l, PLACE_GATE_UP, F, C, "mlp.gate_proj.weight");
+        append_to_layer(model, true, l, PLACE_GATE_UP, F, C, "mlp.up_proj.weight");
         p->gate_up = pack(model, WEIGHT_GATE_UP, 2);
-        model_append(model, false, l, PLACE_DOWN, C, F, "model.layers.%d.mlp.down_proj.weight", l);
+        append_to_layer(model, false, l, PLACE_DOWN, C, F, "mlp.down_proj.weight");
         p->down = pack(model, WEIGHT_DOWN, 1);
     }
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
-        p->attn_norm = model_append(model, false, l, PLACE_ATTENTION_NORM, C, 0,
-                                    "model.layers.%d.input_layernorm.weight", l);
-        p->mlp_norm = model_append(model, false, l, PLACE_FEED_FORWARD_NORM, C, 0,
-                                   "model.layers.%d.post_attention_layernorm.weight", l);
+        p->attn_norm = append_to_layer(model, false, l, PLACE_ATTENTION_NORM, C, 0, "input_layernorm.weight");
+        p->mlp_norm = append_to_layer(model, false, l, PLACE_FEED_FORWARD_NORM, C, 0,
+                                      "post_attention_layernorm.weight");
         if (config->qkv_bias) {
-            p->qkv.bias =
-                model_append(model, false, l, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
-            model_append(model, true, l, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
-            model_append(model, true, l, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+            p->qkv.bias = append_to_layer(model, false, l, PLACE_QKV, q, 0, "self_attn.q_proj.bias");
+            append_to_layer(model, true, l, PLACE_QKV, kv, 0, "self_attn.k_proj.bias");
+            append_to_layer(model, true, l, PLACE_QKV, kv, 0, "self_attn.v_proj.bias");
         }
         if (config->o_bias)
-            p->o.bias =
-                model_append(model, false, l, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+            p->o.bias = append_to_layer(model, false, l, PLACE_O, C, 0, "self_attn.o_proj.bias");
         if (config->mlp_bias) {
-            p->gate_up.bias =
-                model_append(model, false, l, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.gate_proj.bias", l);
-            model_append(model, true, l, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.up_proj.bias", l);
-            p->down.bias =
-                model_append(model, false, l, PLACE_DOWN, C, 0, "model.layers.%d.mlp.down_proj.bias", l);
+            p->gate_up.bias = append_to_layer(model, false, l, PLACE_GATE_UP, F, 0, "mlp.gate_proj.bias");
+            append_to_layer(model, true, l, PLACE_GATE_UP, F, 0, "mlp.up_proj.bias");
+            p->down.bias = append_to_layer(model, false, l, PLACE_DOWN, C, 0, "mlp.down_proj.bias");
         }
         if (config->qk_norm) {
-            p->q_norm = model_append(model, false, l, PLACE_QK_NORM, HS, 0,
-                                     "model.layers.%d.self_attn.q_norm.weight", l);
-            p->k_norm = model_append(model, false, l, PLACE_QK_NORM, HS, 0,
-                                     "model.layers.%d.self_attn.k_norm.weight", l);
+            p->q_norm = append_to_layer(model, false, l, PLACE_QK_NORM, HS, 0, "self_attn.q_norm.weight");
+            p->k_norm = append_to_layer(model, false, l, PLACE_QK_NORM, HS, 0, "self_attn.k_norm.weight");
         }
     }
     model->final_norm = model_append(model, false, L, PLACE_FINAL_NORM, C, 0, "model.norm.weight");
