@@ -113,7 +113,7 @@ static void draw_cell(const struct compare_table *table, struct grid *grid, int 
     grid_put(grid, x, y, (unsigned char)COMPARE_DIGITS[row], (enum style)(STYLE_CURVE + row), ATTR_BOLD);
     grid_put(grid, x + 1, y, status.symbol, status.style, 0);
     const char *name = strchr(text, ' ');
-    grid_text(grid, x + 3, y, w - 3, STYLE_TEXT, ATTR_BOLD, name ? name + 1 : text);
+    grid_name(grid, x + 3, y, w - 3, STYLE_TEXT, ATTR_BOLD, name ? name + 1 : text);
 }
 
 void compare_table_draw(struct compare_table *table, struct grid *grid, struct rect area)

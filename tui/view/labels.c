@@ -135,7 +135,7 @@ static void draw_name(struct pen pen, const struct run_info *run, double now)
     int id_w = screen_w >= 100 ? glyph_text_width(run->id) : 0, name_w = screen_w - 34 - id_w;
     char text[128];
     pen.x +=
-        grid_text(pen.grid, pen.x, pen.y, name_w < 20 ? 20 : name_w, STYLE_TEXT, ATTR_BOLD, run->name) + 2;
+        grid_name(pen.grid, pen.x, pen.y, name_w < 20 ? 20 : name_w, STYLE_TEXT, ATTR_BOLD, run->name) + 2;
     grid_put(pen.grid, pen.x, pen.y, status.symbol, status.style, ATTR_BOLD);
     pen.x += 2;
     pen_word(&pen, status.style, ATTR_BOLD, "%s", status.word);

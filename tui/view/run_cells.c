@@ -128,7 +128,7 @@ static void draw_status(struct pen pen, const struct run_cell *cell)
 static void draw_name(struct pen pen, const struct run_cell *cell)
 {
     int stamp_w = glyph_text_width(cell->stamp), name_w = pen.end - pen.x - (stamp_w ? stamp_w + 1 : 0);
-    pen.x += grid_text(pen.grid, pen.x, pen.y, name_w, STYLE_TEXT, ATTR_BOLD, cell->run->name) + 1;
+    pen.x += grid_name(pen.grid, pen.x, pen.y, name_w, STYLE_TEXT, ATTR_BOLD, cell->run->name) + 1;
     pen_print(&pen, STYLE_DIM, 0, "%s", cell->stamp);
 }
 
@@ -250,16 +250,37 @@ static bool is_unused(const struct listing *listing, int column)
     return true;
 }
 
+/* Widens the column of the names to the longest one, as far as its limit and the room beside the columns that
+ * are shown allow: a longer curve tells less than the end of a name. */
+static void widen_names(const struct listing *listing, int stamp, int room, struct table_column *column)
+{
+    int longest = 0;
+    for (size_t i = 0; i < listing->shown_count; i++) {
+        int w = glyph_text_width(listing->runs[listing->shown[i]].name);
+        if (w > longest) longest = w;
+    }
+    longest += stamp ? 1 + stamp : 0;
+    if (longest > column->max) longest = column->max;
+    if (longest > column->min + room) longest = column->min + room;
+    if (longest > column->min) column->min = longest;
+}
+
 void run_cells_fit(const struct listing *listing, const struct run_stamps *stamps, int width, int gap,
                    struct table_column columns[LISTING_COLUMNS_MAX], int widths[LISTING_COLUMNS_MAX])
 {
     enum { NAME_LEAST = 6 };
-    int least = stamps->width ? NAME_LEAST + 1 + stamps->width : 0;
+    int least = stamps->width ? NAME_LEAST + 1 + stamps->width : 0, name = -1, room = width + gap;
     for (int c = 0; c < listing->column_count; c++) {
         columns[c] = column_of(&listing->fields[c].field, c);
         if (is_unused(listing, c)) columns[c].min = 0;
-        if (strcmp(listing->fields[c].field.name, "name") == 0 && least > columns[c].min)
-            columns[c].min = least;
+        if (strcmp(listing->fields[c].field.name, "name") != 0) continue;
+        name = c;
+        if (least > columns[c].min) columns[c].min = least;
     }
+    table_fit(columns, listing->column_count, width, gap, widths);
+    if (name < 0) return;
+    for (int c = 0; c < listing->column_count; c++)
+        if (widths[c]) room -= columns[c].min + gap;
+    widen_names(listing, stamps->width, room, &columns[name]);
     table_fit(columns, listing->column_count, width, gap, widths);
 }

@@ -41,8 +41,9 @@ enum status run_stamps_make(struct run_stamps *stamps, const struct run_info *ru
                             struct err *err);
 void run_stamps_release(struct run_stamps *stamps);
 
-/* Chooses the columns that fit in `width`, with their widths (0: left out); the name has room for stamps,
- * tags and notes take none while no run has any. */
+/* Chooses the columns that fit in `width`, with their widths (0: left out); the name has room for stamps
+ * and, before the others share what is left, for the longest name; tags and notes take none while no run has
+ * any. */
 void run_cells_fit(const struct listing *listing, const struct run_stamps *stamps, int width, int gap,
                    struct table_column columns[LISTING_COLUMNS_MAX], int widths[LISTING_COLUMNS_MAX]);
 

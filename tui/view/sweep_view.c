@@ -250,7 +250,7 @@ static void draw_cell(const void *view, size_t i, int column, struct pen pen)
     struct status_label status = label_state(run, state->now);
     char text[96];
     if (column == COLUMN_RUN) {
-        pen_print(&pen, STYLE_TEXT, 0, "%s", run->name);
+        grid_name(pen.grid, pen.x, pen.y, pen.end - pen.x, STYLE_TEXT, 0, run->name);
     } else if (column == COLUMN_STATUS) {
         pen_print(&pen, status.style, 0, "%s", status.word);
     } else if (column == COLUMN_LOSS) {

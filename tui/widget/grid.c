@@ -219,6 +219,16 @@ int grid_text_right(struct grid *grid, int x, int y, int width, enum style style
     return grid_text(grid, x + indent, y, width - indent, style, attr, text);
 }
 
+int grid_name(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text)
+{
+    int tail = width / 2, over = glyph_text_width(text) - tail;
+    const char *end = text;
+    if (over <= width - tail) return grid_text(grid, x, y, width, style, attr, text);
+    while (over > 0) over -= glyph_width(glyph_next(&end));
+    int used = grid_text(grid, x, y, width - tail, style, attr, text);
+    return used + grid_text(grid, x + used, y, tail, style, attr, end);
+}
+
 void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
 {
     char text[1024];

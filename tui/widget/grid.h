@@ -103,6 +103,8 @@ void grid_put(struct grid *grid, int x, int y, uint32_t glyph, enum style style,
 /* Writes UTF-8 text in at most `width` columns; longer text ends in an ellipsis. Returns the columns used. */
 int grid_text(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 int grid_text_right(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
+/* Longer text loses its middle: names of runs often differ only at their ends. */
+int grid_name(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 
 /* Writes text in the first row of `area`, which may be empty; removes that row. */
 void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)

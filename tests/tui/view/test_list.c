@@ -489,6 +489,22 @@ TEST_CASE(runs_of_one_name_are_distinguished)
             headless_expect(workbench, widths[w], 24, widths[w], tags[i]);
 }
 
+TEST_CASE(long_names_are_whole_where_there_is_room_and_keep_their_ends_where_not)
+{
+    char home[1024];
+    fill_thirty("long_names", home, sizeof home);
+    store_fixture_sql(home, "update runs set name = 'experiment-with-long-name-' || substr(id, 4)");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_expect(workbench, 80, 24, 80, "experi…ame-00", "experi…ame-17");
+    headless_expect(workbench, 120, 24, 120, "experiment-with-long-name-00 ", "experiment-with-long-name-17 ",
+                    "progress loss best tok/s time curve");
+    headless_press(workbench, K_ENTER, 1); /* a heading takes more */
+    store_fixture_sql(home, "update runs set name = hex(zeroblob(20)) || '-end' where id = 'id-00'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 40, 12, 40, "000000000…000000-end");
+    headless_expect(workbench, 80, 24, 80, "00-end");
+}
+
 TEST_CASE(the_cells_of_a_row_say_what_is_known)
 {
     char home[1024], id[RUN_ID_MAX];

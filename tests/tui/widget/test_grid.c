@@ -39,6 +39,32 @@ TEST_CASE(nothing_is_drawn_beyond_the_edges)
     grid_release(&grid); /* which finds damage to the memory around the cells */
 }
 
+TEST_CASE(a_name_without_room_loses_its_middle)
+{
+    static const struct {
+        const char *name;
+        int width;
+        const char *shown;
+    } cases[] = {
+        {"kjv-small-lr3e-4", 16, "kjv-small-lr3e-4"},
+        {"kjv-small-lr3e-4", 15, "kjv-sma…-lr3e-4"},
+        {"kjv-small-lr3e-4", 8, "kjv…3e-4"},
+        {"kjv-small-lr3e-4", 2, "…4"},
+        {"kjv-small-lr3e-4", 1, "…"},
+        {"kjv-small-lr3e-4", 0, ""},
+        {"中文中文中文", 7, "中…文"}, /* of two columns each: half of one is left blank */
+    };
+    struct grid grid = make_grid(16, 1, GLYPHS_BRAILLE);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        grid_clear(&grid);
+        int used = grid_name(&grid, 0, 0, cases[i].width, STYLE_TEXT, 0, cases[i].name);
+        assert_row(&grid, 0, cases[i].shown);
+        assert_true(used <= cases[i].width);
+        assert_int_equal(used, glyph_text_width(cases[i].shown));
+    }
+    grid_release(&grid);
+}
+
 TEST_CASE(a_row_is_read_as_far_as_the_buffer_and_the_grid_go)
 {
     char row[6];
