@@ -153,12 +153,11 @@ static void draw_name(struct pen pen, const struct run_info *run, double now)
 
 static void draw_progress(struct pen pen, const struct run_info *run, double now)
 {
-    bool wide = pen.grid->w >= 100;
     char text[160], eta[48] = "", elapsed[48] = "";
     double fraction = label_progress(run), left = label_eta(run, now);
-    const char *duration = CLOCK_DURATION(label_elapsed(run, now));
     if (!isnan(left)) snprintf(eta, sizeof eta, "  ETA %s", CLOCK_DURATION(left));
-    if (wide || isnan(left)) snprintf(elapsed, sizeof elapsed, "  %s %s", wide ? "elapsed" : "in", duration);
+    if (pen.grid->w >= 100 || isnan(left)) /* "in 2m", which is shorter, is the time left in the list */
+        snprintf(elapsed, sizeof elapsed, "  elapsed %s", CLOCK_DURATION(label_elapsed(run, now)));
     int64_t steps = run->steps < 0 ? 0 : run->steps, total = run->total_steps;
     snprintf(text, sizeof text, "%5.1f%%  %s / %s step%s%s%s", isnan(fraction) ? 0 : fraction * 100,
              TEXT_NUMBER(steps), total > 0 ? TEXT_NUMBER(total) : "?", text_plural(total), eta, elapsed);

@@ -87,6 +87,15 @@ TEST_CASE(the_head_of_a_run_is_whole_in_a_narrow_terminal_and_has_no_negative_nu
     assert_row(&grid, 0, " twenty-letters-long-  ‖ suspended");
     if (!strstr(grid_row(&grid, 1, row, sizeof row), " 0 / 1,000 ")) fail_msg("%s", row);
     grid_release(&grid);
+    struct run_info paused = {
+        .status = RUN_PAUSED, .steps = 4e6, .total_steps = 9e6, .elapsed = 14 * 3600, .heartbeat = 100};
+    static const int widths[] = {40, 80, 120};
+    for (size_t i = 0; i < 3; i++) { /* and not "in 14h", which in the list is the time that is left */
+        grid = make_grid(widths[i], 2, GLYPHS_BRAILLE);
+        label_draw_run(&grid, &paused, 100);
+        if (!strstr(grid_row(&grid, 1, row, sizeof row), "  elapsed 14h 00m")) fail_msg("%s", row);
+        grid_release(&grid);
+    }
     grid = make_grid(90, 2, GLYPHS_BRAILLE); /* the clock was set back */
     label_draw_run(&grid, &run, 100);
     assert_non_null(strstr(grid_row(&grid, 0, row, sizeof row), "no sign of life for 0"));

@@ -523,7 +523,7 @@ TEST(the_header_names_what_the_newest_step_recorded)
                     " tokens 1.97M epoch 1.78 MFU 41.4%",
                     "100.0% 481 / 481 steps elapsed ");
     headless_expect_not(workbench, 160, 40, "ETA");
-    headless_expect(workbench, 80, 24, 80, "100.0% 481 / 481 steps in ");
+    headless_expect(workbench, 80, 24, 80, "100.0% 481 / 481 steps elapsed ");
 }
 
 int main(int argc, char **argv)

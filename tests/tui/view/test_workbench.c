@@ -47,7 +47,7 @@ TEST_CASE(time_between_a_stop_and_a_resume_does_not_count)
     assert_true(pty_has_text(pty, ", after 1m 00s"));
     pty_close(pty);
     pty = terminal_open(environment, 24, 80, NULL, NULL, watch);
-    pty_wait_text(pty, "in 1m 00s");
+    pty_wait_text(pty, "elapsed 1m 00s");
     pty_close(pty);
 }
 
