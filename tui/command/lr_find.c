@@ -25,7 +25,7 @@ struct options {
     bool json;
 };
 
-static const struct options defaults = {.device = "auto", .from = 1e-6, .to = 1, .steps = 100};
+static const struct options defaults = {.device = "auto", .from = 1e-6, .to = 1, .steps = RATES_USUAL};
 
 struct search {
     const struct options *options;

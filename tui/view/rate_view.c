@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "tui/view/job.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/rate_curve.h"
@@ -14,12 +15,15 @@ struct rate_state {
     struct rate_curve curve;
     size_t taken; /* bytes of the job's output */
     int cursor;   /* a step of the curve; -1: none */
+    double began; /* when the first step came, like workbench->uptime */
+    double left;  /* seconds, if the losses do not rise again sooner; NaN: not known yet */
 };
 
 static enum status rate_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
     struct rate_state *state = opaque;
     state->cursor = -1;
+    state->left = NAN;
     workbench->eager = workbench->working = true;
     return job_start_lines(&state->job, argument, err);
 }
@@ -45,7 +49,12 @@ static bool rate_read(struct workbench *workbench, void *opaque, bool store_chan
     struct rate_state *state = opaque;
     (void)store_changed;
     bool news = job_read(&state->job);
+    int before = state->curve.count;
     take_points(state);
+    int count = state->curve.count;
+    if (count && !before) state->began = workbench->uptime;
+    if (count > before && before)
+        state->left = (workbench->uptime - state->began) / (count - 1) * (RATES_USUAL - count);
     workbench->eager = workbench->working = !state->job.ended;
     return news;
 }
@@ -69,8 +78,11 @@ static void describe(const struct rate_state *state, char *buf, size_t size)
         snprintf(buf, size, "learning rate %g, at the cursor", rate);
     else if (!job->ended && !job->report.length && !curve->count)
         snprintf(buf, size, "preparing the data and the model");
+    else if (!job->ended && !job->report.length && isnan(state->left))
+        snprintf(buf, size, "searching: step %d of %d", curve->count, RATES_USUAL);
     else if (!job->ended && !job->report.length)
-        snprintf(buf, size, "searching: step %d", curve->count);
+        snprintf(buf, size, "searching: step %d of %d, at most %s left", curve->count, RATES_USUAL,
+                 CLOCK_DURATION(state->left));
     else if (!job->ended || (job->failed && !job->stopped))
         job_last_line(job, buf, size);
     else if (isnan(rate))

@@ -7,7 +7,7 @@
 #include "tui/widget/chart.h"
 
 /* RATES_WARMING: the first steps are not judged, since the average of so few losses is noise. */
-enum { RATES_MAX = 10000, RATES_WARMING = 5 };
+enum { RATES_MAX = 10000, RATES_USUAL = 100 /* of a search that is not told */, RATES_WARMING = 5 };
 
 /* Zero the struct before use. */
 struct rate_curve {

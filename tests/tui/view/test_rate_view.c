@@ -98,7 +98,8 @@ TEST_CASE(a_search_that_fails_says_why_and_one_that_is_stopped_keeps_its_curve)
                   "2000"); /* seconds for a search */
     pty_send(pty, "\x06");
     pty_wait_text(pty, "searching: step 2"); /* at these rates the losses rise and fall by chance */
-    pty_send(pty, "\x03");                   /* Ctrl-C does not leave the workbench now */
+    pty_wait_text(pty, " of 100, at most ");
+    pty_send(pty, "\x03"); /* Ctrl-C does not leave the workbench now */
     pty_wait_text(pty, "Search for a learning rate  stopped");
     pty_wait_text(pty, "there is no suggestion");
     pty_send(pty, "h\r"); /* its curve is still there */
