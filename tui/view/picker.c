@@ -23,7 +23,8 @@ bool picker_init(struct picker *picker, size_t room)
 
 void picker_add(struct picker *picker, const char *name, const char *detail)
 {
-    picker->items[picker->count++] = (struct pick){name, detail};
+    picker->items[picker->count] = (struct pick){name, detail, picker->count};
+    picker->count++;
     arrange(picker);
 }
 
@@ -99,6 +100,18 @@ static void move_selected(struct picker *picker, size_t from, size_t to)
         if (picker->shown[row] == to) picker->list.at = row;
 }
 
+/* Back to the items that are chosen at first, in their order. */
+static void choose_usual(struct picker *picker)
+{
+    picker->chosen = 0;
+    for (size_t place = 0; place < picker->count; place++) {
+        size_t at = place;
+        while (picker->items[at].place != place) at++;
+        move_item(picker, at, place);
+    }
+    picker->choose_usual(picker);
+}
+
 /* Writes the names of the chosen items with commas between, as many as fit. */
 static void write_chosen(const struct picker *picker, char *buf, size_t size)
 {
@@ -139,8 +152,7 @@ bool picker_key(struct workbench *workbench, void *opaque, enum action action, u
     } else if (action == ACTION_LATER && chosen && item + 1 < picker->chosen) {
         move_selected(picker, item, item + 1);
     } else if (action == ACTION_CLEAR) {
-        picker->chosen = 0;
-        picker->choose_usual(picker);
+        choose_usual(picker);
     } else {
         return false;
     }

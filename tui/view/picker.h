@@ -15,6 +15,7 @@ struct picker {
     struct arena arena;
     struct pick {
         const char *name, *detail; /* in the arena; borrowed */
+        size_t place;              /* in the usual order, in which they were added */
     } * items;                     /* the first `chosen` are chosen, in their order */
     size_t count, chosen;
     size_t *shown; /* numbers of the items that have the letters typed */

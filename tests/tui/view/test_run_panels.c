@@ -172,7 +172,7 @@ TEST(charts_are_chosen_and_remembered_with_their_scales)
     headless_expect_not(workbench, 120, 40, " 100 "); /* the zoom of this run */
     headless_type(workbench, "x");
     workbench_key(workbench, K_CTRL('u'));
-    headless_expect(workbench, 120, 40, 120, "Charts 17 of 17");
+    headless_expect(workbench, 120, 40, 120, "Charts 17 of 17", "[ 1] loss", "[ 2] lr", "[ 3] grad_norm");
     headless_type(workbench, "q0");
     headless_expect(workbench, 120, 40, 120, "▸loss", " 100 ");
 }
