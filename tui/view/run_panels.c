@@ -167,7 +167,7 @@ int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_m
     cell = cell < LEAST || !h->confusion_count ? 0 : cell > MOST ? MOST : cell;
     if (*first > last) *first = last;
     snprintf(detail, sizeof detail, "@%" PRId64 "%s%s", h->classes[0].step,
-             cell ? "  columns: the label given" : "", last ? "  j k more of them" : "");
+             cell ? "  columns: the label that the model gave" : "", last ? "  j k more of them" : "");
     grid_title(grid, &area, "classes", detail);
     draw_confused(grid, cells, area.y, cell, h, h->class_count);
     grid_line(grid, &area, STYLE_DIM, 0, " %*s %8s %7s %7s %7s", -NAME, "", "texts", "prec.", "recall", "F1");

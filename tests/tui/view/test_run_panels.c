@@ -203,11 +203,11 @@ TEST(a_classifier_shows_its_confusion_instead_of_samples)
     store_fixture_sql(home, "update classes set label = 'long-ham' where label = 'ham'");
     workbench_tick(workbench, workbench->now + 1);
     headless_expect(workbench, 80, 24, 80, "F1 long-ham spam");
-    headless_expect(workbench, 120, 40, 120, "columns: the label given");
+    headless_expect(workbench, 120, 40, 120, "columns: the label that the model gave");
     store_fixture_sql(home, "delete from confusion"); /* an import may lack it */
     workbench_tick(workbench, workbench->now + 2);
     headless_expect(workbench, 120, 40, 120, "classes @400", "0.5000 0.8750 0.6364");
-    headless_expect_not(workbench, 120, 40, "columns: the label given");
+    headless_expect_not(workbench, 120, 40, "columns: the label that the model gave");
 }
 
 TEST(several_ranks_are_listed_slowest_first)
