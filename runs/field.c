@@ -32,9 +32,11 @@ static const struct {
     {"elapsed", NULL, MADE_ELAPSED, UNIT_SECONDS},
     {"progress", NULL, MADE_PROGRESS, UNIT_FRACTION},
     {"tags", NULL, MADE_TAGS, UNIT_WORDS},
+    /* not listed, as they are there by another name */
     {"tag", NULL, MADE_TAGS, UNIT_WORDS},
+    {"started", "created_at", MADE_NOT, UNIT_TIME}, /* the title of `anneal runs` */
 };
-enum { OTHERS = sizeof others / sizeof *others, LISTED_OTHERS = OTHERS - 1 /* "tag" is "tags" */ };
+enum { OTHERS = sizeof others / sizeof *others, LISTED_OTHERS = OTHERS - 2 };
 
 static enum field_unit unit_of(const struct column_info *column)
 {

@@ -19,8 +19,9 @@ TEST_CASE(values_are_shown_in_the_unit_of_their_field)
         {"parameters", 12345, "12.3k"}, {"trained_parameters", 12345, "12.3k"},
         {"tok/s", 1500, "1.50k"},       {"disk", 2048, "2.0 KiB"},
         {"elapsed", 3700, "1h 01m"},    {"progress", 0.999, "99%"},
-        {"created_at", 1e13, "?"},      {"loss", NAN, "nan"},
-        {"loss", 12345, "12345"},       {"no.column", 1.5, "1.5"},
+        {"created_at", 1e13, "?"},      {"started", 1e13, "?"},
+        {"loss", NAN, "nan"},           {"loss", 12345, "12345"},
+        {"no.column", 1.5, "1.5"},
     };
     char text[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

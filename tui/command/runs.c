@@ -174,7 +174,7 @@ const struct command command_runs = COMMAND(
         "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid message\n"
         "           parent_id parent_step (of a fork) frozen_parameters trained_parameters note tags\n"
         "           segment (how many trainers it had) best_metric best_value (where eval.metric is set)\n"
-        "           age elapsed (seconds) progress (0 to 1) loss best tok/s (as in the workbench)\n"
+        "           age elapsed (seconds) progress (0 to 1) loss best tok/s started (as in the lists)\n"
         "           disk: what the run's folder takes\n"
         "           lr grad_norm clip_scale step_ms mfu val_loss, and measures: the newest value\n"
         "           keys of the configuration, such as train.learning_rate\n"
