@@ -151,7 +151,7 @@ static bool follows(const struct comparison *c, const char *key)
 static enum status load(struct workbench *workbench, struct sweep_state *state, struct err *err)
 {
     struct sweep_state next = {
-        .list = state->list, .measure = "val loss", .read_at = workbench->uptime, .now = workbench->now};
+        .list = state->list, .measure = "val loss", .read_at = workbench->uptime};
     struct run_info *all = NULL;
     size_t count = 0, n = 0;
     memcpy(next.tag, state->tag, sizeof next.tag);
@@ -286,9 +286,9 @@ static void sweep_draw(struct workbench *workbench, void *opaque, struct grid *g
     struct pen pen = {grid, 1, 0, grid->w - 1};
     enum { HEADING = 2, CHART_LEAST = 7 };
     int rows = grid->h - 2, chart = rows >= 2 * CHART_LEAST ? rows / 2 : 0;
+    state->now = workbench->now;
     int left = rows - HEADING - (int)(state->list.count < (size_t)rows ? state->list.count : (size_t)rows);
     if (chart && left > chart) chart = left; /* the table is short */
-    (void)workbench;
     pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "Sweep %s", state->tag + strlen(TAG_SWEEP));
     pen.x += 3;
     pen_print(&pen, STYLE_DIM, 0, "%zu run%s, the best first", state->list.count,

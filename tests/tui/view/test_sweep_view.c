@@ -101,6 +101,18 @@ TEST_CASE(settings_that_some_runs_lack_are_shown_and_the_last_axes_where_all_hav
     assert_null(strstr(headless_row_with(workbench, 60, 24, "val loss"), "beta2"));
 }
 
+TEST_CASE(a_silent_trainer_is_told_between_two_reads)
+{
+    struct fill_quiet *quiet = fill_quiet("quiet-sweep");
+    store_fixture_sql(quiet->home, "insert into tags(run_id, tag) select id, 'sweep:lr' from runs");
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    headless_type(workbench, "W");
+    workbench_tick(workbench, quiet->now + 30); /* reads the runs */
+    headless_expect_row(workbench, 80, 24, "mortal", " running ");
+    workbench_tick(workbench, quiet->now + 30.5);
+    headless_expect_row(workbench, 80, 24, "mortal", " silent ");
+}
+
 TEST_CASE(lines_stay_in_their_area_and_end_at_their_places)
 {
     static const double up[3] = {0, 1, 0.5}, none[3] = {NAN, 7, -INFINITY};
