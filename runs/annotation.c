@@ -139,6 +139,17 @@ const char *run_sweep_tag(const struct run_info *run, size_t *bytes)
     return at;
 }
 
+void run_sweep_pass(const struct run_info *run, int64_t *furthest)
+{
+    bool ended = run->status == RUN_FINISHED || run->status == RUN_EARLY_STOPPED;
+    if (ended && run->steps > *furthest) *furthest = run->steps;
+}
+
+bool run_sweep_left(const struct run_info *run, int64_t furthest)
+{
+    return run->status == RUN_STOPPED && run->steps < furthest;
+}
+
 bool run_has_tag(const struct run_info *run, const char *tag)
 {
     return text_word_index(run->tags, tag, strlen(tag)) >= 0;

@@ -40,5 +40,10 @@ bool run_has_tag(const struct run_info *run, const char *tag);
 
 /* The tag of the sweep that the run is of, borrowed, and its bytes: another tag may follow. NULL: of none. */
 const char *run_sweep_tag(const struct run_info *run, size_t *bytes);
+/* Raises *furthest, the most steps of the runs of a sweep that trained to their end. */
+void run_sweep_pass(const struct run_info *run, int64_t *furthest);
+/* Whether their sweep has left the run behind: it was stopped, and one that trained to its end came further.
+ */
+bool run_sweep_left(const struct run_info *run, int64_t furthest);
 
 #endif

@@ -184,9 +184,12 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
     const struct run_info *first = &listing->runs[members[0]], *best = first;
     double mean[MEANS] = {NAN, NAN, 0, NAN};
     int counts[MEANS] = {0};
-    bool moves = false;
+    bool moves = false, sweep = run_folds_sweep(folds, listing, row);
+    int64_t furthest = 0;
     if (count == 1) return *first;
     struct run_info out = *first;
+    for (size_t m = 0; sweep && m < count; m++) run_sweep_pass(&listing->runs[members[m]], &furthest);
+    if (run_sweep_left(first, furthest)) out.status = RUN_FINISHED;
     out.steps = out.total_steps = out.tokens = 0;
     out.loss_recorded = false;
     out.elapsed = 0;
@@ -195,10 +198,11 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
         const struct run_info *run = &listing->runs[members[m]];
         if (is_better(run, best)) best = run;
         if (m) grouping_cut_stem(out.name, run->name);
-        if (urgency(run->status) > urgency(out.status)) out.status = run->status;
+        bool left = run_sweep_left(run, furthest); /* nothing is missing there */
+        if (!left && urgency(run->status) > urgency(out.status)) out.status = run->status;
         moves = moves || (status_is_live(run->status) && !run->suspended);
         out.steps = add_count(out.steps, run->steps);
-        out.total_steps = add_count(out.total_steps, run->total_steps);
+        out.total_steps = add_count(out.total_steps, left ? run->steps : run->total_steps);
         out.tokens = add_count(out.tokens, run->tokens);
         out.elapsed += run->elapsed;
         out.loss_recorded = out.loss_recorded || run->loss_recorded;
@@ -210,7 +214,6 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
         add(&mean[SPEED], &counts[SPEED], run->tokens_per_sec, run->tokens_per_sec > 0);
         add(&mean[STEP], &counts[STEP], run->step_tokens, run->step_tokens > 0);
     }
-    bool sweep = run_folds_sweep(folds, listing, row);
     out.final_loss = sweep ? best->final_loss : mean[LOSS];
     out.loss_recorded = sweep ? best->loss_recorded : out.loss_recorded;
     out.best_val_loss = sweep ? best->best_val_loss : mean[BEST];

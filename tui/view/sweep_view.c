@@ -29,6 +29,7 @@ struct sweep_state {
     double *places;                               /* of each run on each axis */
     struct list list;
     const char *measure; /* "val loss" */
+    int64_t furthest;    /* step of those that trained to their end */
     double read_at, now; /* like workbench->uptime, and in Unix seconds */
     bool stale, live;    /* live: a run is training */
 };
@@ -150,8 +151,7 @@ static bool follows(const struct comparison *c, const char *key)
 /* Reads the runs with the tag; on failure the old ones stay. */
 static enum status load(struct workbench *workbench, struct sweep_state *state, struct err *err)
 {
-    struct sweep_state next = {
-        .list = state->list, .measure = "val loss", .read_at = workbench->uptime};
+    struct sweep_state next = {.list = state->list, .measure = "val loss", .read_at = workbench->uptime};
     struct run_info *all = NULL;
     size_t count = 0, n = 0;
     memcpy(next.tag, state->tag, sizeof next.tag);
@@ -164,6 +164,7 @@ static enum status load(struct workbench *workbench, struct sweep_state *state, 
     if (n && *all[0].best_metric) next.measure = all[0].best_metric;
     for (size_t i = 0; i < n; i++) {
         next.live = next.live || status_is_live(all[i].status);
+        run_sweep_pass(&all[i], &next.furthest);
         if (state->runs && state->list.count && strcmp(all[i].id, state->runs[state->list.at].id) == 0)
             next.list.at = i;
     }
@@ -251,6 +252,8 @@ static void draw_cell(const void *view, size_t i, int column, struct pen pen)
     char text[96];
     if (column == COLUMN_RUN) {
         grid_name(pen.grid, pen.x, pen.y, pen.end - pen.x, STYLE_TEXT, 0, run->name);
+    } else if (column == COLUMN_STATUS && run_sweep_left(run, state->furthest)) {
+        pen_print(&pen, STYLE_DIM, 0, "left at %s", TEXT_COUNT(run->steps)); /* as `anneal sweep show` says */
     } else if (column == COLUMN_STATUS) {
         pen_print(&pen, status.style, 0, "%s", status.word);
     } else if (column == COLUMN_LOSS) {

@@ -79,7 +79,13 @@ TEST_CASE(runs_of_a_sweep_are_one_row_with_the_best_of_them)
                       "update runs set name = 'grid-' || substr(id, 5), best_step = 9, best_val_loss = 9 - "
                       "substr(id, 5), final_loss = substr(id, 5) where id in ('id-00', 'id-05', 'id-06')");
     workbench_tick(workbench, workbench->now + 2);
-    headless_expect_row(workbench, 80, 40, "grid ×3", " 6.000  3.000 ");
+    headless_expect_row(workbench, 80, 40, "grid ×3", " 6.000  3.000 ", "50%");
+    store_fixture_sql(home, "update runs set status = 'stopped' where id in ('id-00', 'id-06')");
+    workbench_tick(workbench, workbench->now + 2);
+    headless_expect_row(workbench, 80, 40, "grid ×3", "■ stopped", "50%"); /* as far as the others */
+    store_fixture_sql(home, "update runs set steps = 20 where id = 'id-05'");
+    workbench_tick(workbench, workbench->now + 2); /* the others were left behind */
+    headless_expect_row(workbench, 80, 40, "grid ×3", "✓ finished", "100%");
     headless_expect(workbench, 80, 40, 80, "base ×2");
     store_fixture_sql(home, "update runs set best_step = 0, best_val_loss = 1 where id = 'id-00'");
     workbench_tick(workbench, workbench->now + 2); /* the best is from before the first step */

@@ -41,6 +41,11 @@ TEST_CASE(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first)
     headless_expect_not(workbench, 120, 40, "beta2"); /* it follows from the optimizer */
     headless_expect(workbench, 120, 40, 120, "run-00 2.0000");
     assert_non_null(strstr(headless_row_with(workbench, 120, 40, "run-05"), "adamw"));
+    store_fixture_sql(home, "update runs set status = 'stopped' where name in ('run-02', 'run-03');"
+                            "update runs set steps = 5 where name = 'run-03'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect_row(workbench, 120, 40, "run-02 ", "stopped ", "10/20");
+    headless_expect_row(workbench, 120, 40, "run-03 ", "left at 5 ", "5/20");
     headless_press(workbench, K_DOWN, 1);
     headless_expect_selected(workbench, "run-01");
     store_fixture_sql(home, "update runs set best_val_loss = 1.5 where name = 'run-04'");
