@@ -56,8 +56,12 @@ void picker_choose(struct picker *picker, size_t item)
 void picker_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct picker *picker = opaque;
-    enum { NAME_W = 34 };
+    enum { NUMBER = 6, DETAIL = 12 /* columns, the second at least */ };
+    int name = 0, room = grid->w - NUMBER - DETAIL;
     struct pen pen = {grid, 1, 0, grid->w - 1};
+    for (size_t i = 0; i < picker->count; i++)
+        if (glyph_text_width(picker->items[i].name) > name) name = glyph_text_width(picker->items[i].name);
+    if (name > room) name = room;
     pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "%s", picker->title);
     pen_word(&pen, STYLE_TEXT, 0, "%zu of %zu", picker->chosen, picker->count);
     list_draw_letters(workbench, &picker->list, &pen);
@@ -71,8 +75,8 @@ void picker_draw(struct workbench *workbench, void *opaque, struct grid *grid)
             pen_print(&line, STYLE_ACCENT, ATTR_BOLD, "[%2zu] ", picker->shown[row] + 1);
         else
             pen_print(&line, STYLE_DIM, 0, "[  ] ");
-        pen_print(&line, STYLE_TEXT, chosen ? ATTR_BOLD : 0, "%s", item->name);
-        line.x = line.x < NAME_W ? NAME_W : line.x + 2;
+        grid_name(grid, NUMBER, line.y, name, STYLE_TEXT, chosen ? ATTR_BOLD : 0, item->name);
+        line.x = NUMBER + name + 2;
         pen_print(&line, STYLE_DIM, 0, "%s", item->detail);
         list_mark(&picker->list, grid, body, row);
     }

@@ -173,6 +173,27 @@ TEST_CASE(columns_order_and_filter_are_remembered)
     assert_non_null(strstr(text, "runs.filter = run-0\n"));
 }
 
+/* The place of `what` in the row of the chooser with `name`. */
+static ptrdiff_t place_in_row(struct workbench *workbench, const char *name, const char *what)
+{
+    const char *row = headless_row_with(workbench, 100, 24, name), *at = row ? strstr(row, what) : NULL;
+    if (!at) fail_msg("%s is not in the row of %s", what, name);
+    return at - row;
+}
+
+TEST_CASE(what_a_chooser_says_of_its_items_stands_in_one_column)
+{
+    char home[1024];
+    fill_thirty("aligned", home, sizeof home);
+    store_fixture_sql(home, "insert into params values('id-03', 'checkpoint.activation_interval', '2'),"
+                            " ('id-03', 'data.train', 'kjv')");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "v/key of\r");
+    assert_int_equal(place_in_row(workbench, "checkpoint.activation_interval", "key of"),
+                     place_in_row(workbench, "data.train", "key of"));
+    headless_expect(workbench, 40, 12, 40, "checkpoint…on_interval key of t…");
+}
+
 TEST_CASE(there_is_room_for_so_many_columns)
 {
     char home[1024];
