@@ -84,6 +84,21 @@ static void report_name(struct workbench *workbench, const char *name)
         workbench_say(workbench, "the run is called %s: " RUN_NAME_RULE, clean, RUN_NAME_CLEAN_MAX - 1);
 }
 
+/* Says what is noted now: a narrow list has no room for it. */
+static void report_words(struct workbench *workbench, const struct run_info *const *runs, size_t count,
+                         enum action action)
+{
+    char words[WORDS_MAX];
+    const char *what = action == ACTION_TAGS ? "tags" : "note";
+    struct run_info run;
+    if (count > 1)
+        workbench_say(workbench, "%s of %s changed", what, words_of(runs, count, words));
+    else if (workbench_did(workbench, run_find(workbench->store, runs[0]->id, &run, &workbench->err))) {
+        const char *text = action == ACTION_TAGS ? run.tags : run.note;
+        workbench_say(workbench, "%s of %s: %s", what, run.name, *text ? text : "none");
+    }
+}
+
 /* Makes a change of each run. STATUS_BUSY: it waits, and the last row says so. */
 static enum status change_runs(struct workbench *workbench, const struct run_info *const *runs, size_t count,
                                enum change_kind kind, const char *text)
@@ -151,5 +166,7 @@ bool run_change(struct workbench *workbench, const struct run_info *const *runs,
         workbench->prompted = action;
     else if (action == ACTION_RENAME)
         report_name(workbench, text);
+    else
+        report_words(workbench, runs, count, action);
     return !status;
 }

@@ -19,6 +19,7 @@ TEST_CASE(marked_runs_are_changed_together)
     headless_expect(workbench, 80, 24, 80, "tags of run-00:");
     headless_type(workbench, "first qD\r"); /* letters are text */
     assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'id-00'") == 2);
+    headless_expect(workbench, 80, 24, 80, "tags of run-00: first qD "); /* without a column for them */
     headless_expect(workbench, 120, 24, 120, "first qD");
     headless_type(workbench, "t");
     headless_press(workbench, K_BACKSPACE, 3);
@@ -37,6 +38,7 @@ TEST_CASE(marked_runs_are_changed_together)
     headless_expect_selected(workbench, "run-03");
     assert_non_null(strstr(headless_row_with(workbench, 80, 24, "run-01"), "*"));
     headless_type(workbench, "t+both\r");
+    headless_expect(workbench, 80, 24, 80, "tags of 2 runs changed");
     assert_true(store_fixture_number(home, "select count(*) from tags where tag = 'both'") == 2);
     headless_type(workbench, "A");
     headless_expect(workbench, 80, 24, 80, "2 runs archived");
@@ -90,8 +92,13 @@ TEST_CASE(names_and_notes_are_changed_in_place)
     headless_expect(workbench, 80, 24, 80, "nothing was changed");
     headless_expect_selected(workbench, "run-01 ");
     headless_type(workbench, "Nto be looked at\r");
+    headless_expect(workbench, 80, 24, 80, "note of run-01: to be looked at ");
     headless_type(workbench, "/looked\r");
     headless_expect(workbench, 80, 24, 80, "1 matches");
+    headless_type(workbench, "N");
+    headless_press(workbench, K_CTRL('u'), 1);
+    headless_press(workbench, K_ENTER, 1);
+    headless_expect(workbench, 80, 24, 80, "note of run-01: none");
 }
 
 TEST_CASE(a_filter_that_is_not_understood_is_underlined_and_told)
