@@ -9,7 +9,7 @@
 #include "tui/widget/axis.h"
 #include "tui/widget/layout.h"
 
-enum { COLUMNS_MOST = 256, CELL_MAX = 96, NAME_WIDEST = 28, CELL_WIDEST = 24 };
+enum { COLUMNS_MOST = 256, CELL_MAX = 96, NAME_WIDEST = 28, CELL_WIDEST = 28 };
 
 /* The first two columns are the run and its value at the cursor. */
 struct column {
@@ -106,7 +106,7 @@ static void draw_cell(const struct compare_table *table, struct grid *grid, int 
     const struct compared *run = &table->model->comparison.runs[row];
     const char *text = cell_text(table, column, row, buf, sizeof buf);
     if (column->kind != COLUMN_NAME) {
-        (is_left(column) ? grid_text : grid_text_right)(grid, x, y, w, STYLE_TEXT, 0, text);
+        (is_left(column) ? grid_name : grid_text_right)(grid, x, y, w, STYLE_TEXT, 0, text);
         return;
     }
     struct status_label status = label_status(run->info->status);
@@ -118,7 +118,7 @@ static void draw_cell(const struct compare_table *table, struct grid *grid, int 
 
 void compare_table_draw(struct compare_table *table, struct grid *grid, struct rect area)
 {
-    enum { GAP = 2, FIXED = 2 };
+    enum { GAP = 2, FIXED = 2, CUT_LEAST = 12 };
     struct column columns[COLUMNS_MOST];
     size_t count = list_columns(table, columns), rows = table->model->curve_count;
     int x = area.x + 1, end = area.x + area.w - 1;
@@ -131,7 +131,7 @@ void compare_table_draw(struct compare_table *table, struct grid *grid, struct r
     for (; c < count && x < end; c = c + 1 == FIXED ? c + 1 + table->first_column : c + 1) {
         const struct column *column = &columns[c];
         int w = column_width(table, column) + (column->kind == COLUMN_NAME ? 2 : 0), room = end - x;
-        if (w > room && c >= FIXED && room < CELL_WIDEST / 2) break;
+        if (w > room && c >= FIXED && room < CUT_LEAST) break;
         if (w > room) w = room;
         grid_fill(grid, (struct rect){x - 1, area.y, w + 2 < room ? w + 2 : room + 1, 1}, ' ', STYLE_TEXT);
         (is_left(column) ? grid_text : grid_text_right)(grid, x, area.y, w, STYLE_DIM, 0, column->title);

@@ -117,6 +117,16 @@ TEST_CASE(only_what_differs_is_listed_with_outcomes_and_deltas)
     headless_expect(workbench, 80, 24, 80, "batch_size");
 }
 
+TEST_CASE(long_settings_are_told_apart_by_their_ends)
+{
+    char home[1024];
+    fill_compared("paths", home, sizeof home);
+    store_fixture_sql(home, "update params set value = '/data/collections/english/books/' || run_id"
+                            " where name = 'data.train'");
+    struct workbench *workbench = open_comparison(home);
+    headless_expect(workbench, 160, 30, 160, "/data/collect…", "-base-s1", "-base-s2");
+}
+
 TEST_CASE(settings_that_end_in_the_same_word_are_told_apart)
 {
     char home[1024];
