@@ -59,7 +59,8 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
     /* a trainer takes the lock within milliseconds of adding the row: a run without a lock has crashed */
     bool began = status_is_live(out->status) ||
                  (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
-    if (began && !run_is_alive(store, out->id)) out->status = RUN_CRASHED;
+    if (began && !run_is_alive(store, out->id) && !store_check_place(store, NULL))
+        out->status = RUN_CRASHED; /* else its end may be in another database */
     if (status_is_live(out->status)) out->suspended = run_is_suspended(store, out->id);
 }
 
