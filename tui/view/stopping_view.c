@@ -69,7 +69,7 @@ static bool stopping_read(struct workbench *workbench, void *opaque, bool store_
 
 /* ---- the summary ---- */
 
-/* "validation loss 3.0121 at step 400, the best of 12 evaluations". */
+/* "3.0121 at step 400   now 3.1 (+0.0879)". */
 static void draw_best(const struct stopping_state *state, struct pen *pen)
 {
     const struct stopping_record *now = &state->rows[0].record;
@@ -82,9 +82,6 @@ static void draw_best(const struct stopping_state *state, struct pen *pen)
               (long long)now->best_step);
     if (state->best == state->list.count && state->list.count < ROWS_MOST)
         pen_print(pen, STYLE_DIM, 0, " (not one that was due)");
-    if (now->metric && *now->metric)
-        pen_print(pen, STYLE_DIM, 0, "   %s %.40s", measure_falls(now->metric) ? "lowest" : "highest",
-                  now->metric);
     if (isfinite(now->val_loss) && now->step != now->best_step)
         pen_print(pen, STYLE_DIM, 0, "   now %s (%s%s)", TEXT_LOSS(now->val_loss),
                   now->val_loss >= now->best_val_loss ? "+" : "",
@@ -187,10 +184,13 @@ static void stopping_draw(struct workbench *workbench, void *opaque, struct grid
     struct stopping_state *state = opaque;
     struct pen best = {grid, 1, 3, grid->w - 1}, patience = {grid, 1, 4, grid->w - 1};
     struct rect title = {0, 2, grid->w, 1};
-    char detail[60];
+    const char *metric = state->list.count ? state->rows[0].record.metric : NULL;
+    bool named = metric && *metric;
+    char detail[120];
     label_draw_run(grid, &state->run, workbench->now);
-    snprintf(detail, sizeof detail, "%s%zu", state->list.count == ROWS_MOST ? "the newest " : "",
-             state->list.count);
+    snprintf(detail, sizeof detail, "%s%zu  by the %s %.40s",
+             state->list.count == ROWS_MOST ? "the newest " : "", state->list.count,
+             !named || measure_falls(metric) ? "lowest" : "highest", named ? metric : "validation loss");
     grid_title(grid, &title, "evaluations", state->list.count ? detail : NULL);
     if (!state->list.count) {
         pen_print(&best, STYLE_DIM, 0, "none yet (eval.every says when, data.val_fraction from which text)");

@@ -32,7 +32,8 @@ TEST_CASE(the_newest_evaluation_shows_how_much_patience_is_left)
     struct fill_run run;
     struct workbench *workbench = open_patient("patience", home, &run);
     headless_type(workbench, "E");
-    headless_expect(workbench, 80, 24, 80, "best 3.3000 at step 70 now 3.5000 (+0.2000)");
+    headless_expect(workbench, 80, 24, 80, "best 3.3000 at step 70 now 3.5000 (+0.2000)",
+                    " by the lowest validation loss ");
     headless_expect(workbench, 120, 40, 120, "2 of 5 used up stops at step 120 if nothing improves");
     headless_expect_row(workbench, 80, 24, "★", " 70 ", "3.3000", "improved");
     headless_expect_row(workbench, 80, 24, "2/5", "waiting");
@@ -54,10 +55,10 @@ TEST_CASE(the_newest_evaluation_shows_how_much_patience_is_left)
     headless_expect_selected(workbench, " 70 ");
     store_fixture_sql(home, "update early_stopping set metric = 'val_loss_ema'");
     workbench_tick(workbench, workbench->now + 3);
-    headless_expect(workbench, 120, 24, 120, "at step 70 lowest val_loss_ema");
+    headless_expect(workbench, 120, 24, 120, " by the lowest val_loss_ema ");
     store_fixture_sql(home, "update early_stopping set metric = 'val_acc'");
     workbench_tick(workbench, workbench->now + 3);
-    headless_expect(workbench, 120, 24, 120, "at step 70 highest val_acc");
+    headless_expect(workbench, 120, 24, 120, " by the highest val_acc ");
     headless_type(workbench, "q");
     headless_expect(workbench, 80, 24, 80, "▸loss");
     headless_close(workbench);
