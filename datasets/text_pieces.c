@@ -136,7 +136,8 @@ static enum status visit_plain(struct visiting *v)
     struct file_map map = {0};
     enum status status = file_map_open(v->piece.path, &map, v->err);
     if (status) return status;
-    status = visit_block(v, (const char *)map.data, map.size, true, v->piece.before + map.size);
+    size_t mark = utf8_mark((const char *)map.data, map.size);
+    status = visit_block(v, (const char *)map.data + mark, map.size - mark, true, v->piece.before + map.size);
     file_map_close(&map);
     return status;
 }
@@ -145,13 +146,16 @@ static enum status visit_compressed(struct visiting *v)
 {
     struct text_file *file = NULL;
     char *text = NULL;
-    size_t capacity = TEXT_PIECE, held = 0, n = 0, cut;
+    size_t capacity = TEXT_PIECE, held = 0, n = 0, mark, cut;
+    bool first = true;
     uint64_t before = v->piece.before;
     enum status status = text_file_open(v->piece.path, &file, v->err);
     if (!status && !(text = malloc(capacity))) status = err_no_memory(v->err, "reading %s", v->piece.path);
     while (!status && !(status = text_file_read(file, text + held, capacity - held, &n, v->err))) {
         bool last = held + n < capacity;
         held += n;
+        if (first && (mark = utf8_mark(text, held))) memmove(text, text + mark, held -= mark);
+        first = false;
         cut = last ? held : last_cut(v, text, held);
         if (last || cut) {
             status = visit_block(v, text, cut, last, before + text_file_position(file));

@@ -126,6 +126,38 @@ TEST_CASE(a_compressed_text_has_the_tokens_of_the_text_in_it)
     free(text);
 }
 
+TEST_CASE(a_byte_order_mark_is_no_part_of_a_text)
+{
+    static const char *const names[] = {"marked.txt", "marked.txt.gz", "marked.txt.zst"};
+    static const char text[] = "\xEF\xBB\xBFIn the \xEF\xBB\xBF beginning";
+    for (int i = 0; i < 3; i++) {
+        struct corpus_summary summary;
+        size_t n;
+        char *tokens = prepare(write_lines(names[i], text), "bytes", NULL, &summary, &n);
+        assert_int_equal(summary.text_bytes, sizeof text - 1 - 3);
+        assert_int_equal(summary.tokens, sizeof text - 1 - 3);
+        for (size_t k = 0; k < summary.tokens; k++)
+            assert_int_equal((unsigned char)tokens[8 + 4 * k], (unsigned char)text[3 + k]);
+        free(tokens);
+    }
+    assert_refused(write_lines("mark.txt", "\xEF\xBB\xBF"), "is empty");
+}
+
+/* What was encoded when the mark was part of the text is not read again. */
+TEST_CASE(texts_that_differ_in_a_byte_order_mark_alone_are_encoded_once)
+{
+    const char *path = write_lines("same.txt", "\xEF\xBB\xBFone"), *cache = scratch_path("cache_marks");
+    struct corpus corpus;
+    struct err err = {0};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(corpus_open(path, "bytes", NULL, cache, NULL, &corpus, &err), &err);
+        assert_int_equal(corpus.tokens, 3);
+        corpus_close(&corpus);
+        assert_int_equal(scratch_entries(cache), 1);
+        write_lines("same.txt", "one");
+    }
+}
+
 struct survey {
     uint64_t bytes, largest, pieces;
 };
