@@ -591,7 +591,7 @@ const char *comparison_text(const struct comparison *c, const struct comparison_
     if (row->section == COMPARED_SETTINGS) return "-";
     if (record) format_verdict(record, buf, size);
     if (row->section == COMPARED_STOPPING) return buf;
-    if (row->unit == IN_WORDS) return status_words[of->info->status];
+    if (row->unit == IN_WORDS) return run_status_word(of->info);
     format_outcome(c, row, run, buf, size);
     return buf;
 }

@@ -160,6 +160,11 @@ bool run_is_suspended(struct store *store, const char *id)
     return state == 'T';
 }
 
+const char *run_status_word(const struct run_info *run)
+{
+    return run->suspended ? "suspended" : status_words[run->status];
+}
+
 /* ---- creating ---- */
 
 static enum status add_params(struct store *store, const char *id, const char *config, struct err *err)

@@ -15,11 +15,12 @@
 enum { POLL_MS = 50, SILENCE_SECONDS = 5, FACTOR_MAX = 1000 };
 
 /* Waits for the answer, which comes within a step unless the trainer is gone. Its text is in `arena`. */
-static enum status wait_for_answer(struct store *store, const char *run_id, int64_t id, struct arena *arena,
-                                   struct order_row *answer, struct err *err)
+static enum status wait_for_answer(struct store *store, const struct run_info *run, int64_t id,
+                                   struct arena *arena, struct order_row *answer, struct err *err)
 {
+    const char *run_id = run->id;
     double start = clock_monotonic();
-    bool silence_reported = false;
+    bool silence_reported = run->suspended;
     for (bool gone = false;; poll(NULL, 0, POLL_MS)) {
         arena_release(arena);
         enum status status = order_get(store, run_id, id, arena, answer, err);
@@ -99,10 +100,15 @@ static enum status run_order(const void *options, const struct words *words, str
     if (!status) status = store_open(NULL, STORE_CHANGE, &store, err);
     if (!status) status = run_find(store, words->words[0], &run, err);
     if (!status) status = order_issue(store, run.id, (enum order_verb)verb, argument, "cli", &id, err);
-    if (!status && wait) status = wait_for_answer(store, run.id, id, &arena, &answer, err);
+    if (!status && run.suspended)
+        output_say("order %s given to %s: its trainer is suspended, and carries it out when it continues: fg "
+                   "where it was started, or kill -CONT %" PRId64 "%s",
+                   verb_words[verb], run.id, run.pid,
+                   wait ? " (waiting; the order stays in force after Ctrl-C)" : "");
+    if (!status && wait) status = wait_for_answer(store, &run, id, &arena, &answer, err);
     if (!status && wait && verb == ORDER_STOP) status = wait_until_free(store, &run, err);
     if (!status && wait) status = report_answer(run.id, &answer, err);
-    if (!status && !wait)
+    if (!status && !wait && !run.suspended)
         output_say("order %s given to %s: its trainer carries it out at the end of its step",
                    verb_words[verb], run.id);
     arena_release(&arena);

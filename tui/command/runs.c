@@ -29,7 +29,7 @@ static void print_table(const struct listing *listing)
         long long steps = run->steps > 0 ? run->steps : 0;
         table_row(&table);
         table_cell(&table, "RUN", "%s", run->id);
-        table_cell(&table, "STATUS", "%s", status_words[run->status]);
+        table_cell(&table, "STATUS", "%s", run_status_word(run));
         if (run->total_steps > 0)
             table_cell(&table, ">STEP", "%lld/%lld", steps, (long long)run->total_steps);
         else
@@ -178,7 +178,9 @@ const struct command command_runs = COMMAND(
         "           disk: what the run's folder takes\n"
         "           lr grad_norm clip_scale step_ms mfu val_loss, and measures: the newest value\n"
         "           keys of the configuration, such as train.learning_rate\n"
-        "  Status:  created running paused finished early_stopped stopped failed crashed\n"
+        "  Status:  created running paused finished early_stopped stopped failed crashed. Without --columns\n"
+        "           and --json, suspended: a signal, such as Ctrl-Z, has stopped the trainer of a run that\n"
+        "           is running or paused\n"
         "\n"
         "--filter: a word is looked for in name, id, status, device, tags and note. ~ searches for a regular "
         "expression (PCRE2), !~ excludes it. Words and expressions match capital and small letters alike. A "

@@ -305,7 +305,7 @@ static enum status print_plan(const struct plan_of_sweep *p, bool json, struct e
 static const char *outcome(const struct sweep *sweep, const struct sweep_run *run, char *buf, size_t size)
 {
     if (!run->begun) return sweep_run_missing(sweep, run) ? "missing" : "not begun";
-    if (!run->left) return status_words[run->info.status];
+    if (!run->left) return run_status_word(&run->info);
     if (run->info.status == RUN_FAILED || run->info.status == RUN_CRASHED)
         return status_words[run->info.status];
     snprintf(buf, size, "left at %" PRId64, run->rungs[run->rung]);

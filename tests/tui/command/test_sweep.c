@@ -150,6 +150,29 @@ STAGE_CASE(a_sweep_does_not_call_a_killed_run_saved, struct stage *s)
     assert_non_null(strstr(process_stderr(p), "a run ended without saving"));
 }
 
+/* What programs read stays as it is stored. */
+STAGE_CASE(a_suspended_trainer_is_said_to_be_so_wherever_people_read_of_its_run, struct stage *s)
+{
+    pid_t trainer;
+    struct process *p = start_long(s, &trainer);
+    process_run(0, "train", s->config, "--name=short", "--progress=none", NULL);
+    const char *where = kept_format("or kill -CONT %d", (int)trainer);
+    assert_int_equal(kill(trainer, SIGSTOP), 0);
+    while (!strstr(process_output("show", "sw-1", NULL), "suspended")) continue;
+    assert_non_null(strstr(process_output("runs", NULL), "  suspended  "));
+    assert_non_null(strstr(process_output("sweep", "show", "sw", NULL), "  suspended  "));
+    assert_non_null(strstr(process_output("compare", "short", "sw-1", NULL), "  suspended"));
+    assert_non_null(strstr(process_output("runs", "--filter=status=running", "--json", NULL), "\"running\""));
+    assert_non_null(strstr(process_stderr(process_run(0, "order", "sw-1", "eval", NULL)), where));
+    struct process *stop = process_start("order", "sw-1", "stop", "--wait", NULL);
+    process_wait_text(stop, where);
+    assert_int_equal(kill(trainer, SIGCONT), 0);
+    process_expect(0, stop);
+    assert_null(strstr(process_output("runs", NULL), "suspended"));
+    process_signal(p, SIGTERM);
+    process_wait_exit(p);
+}
+
 STAGE_CASE(runs_are_compared_by_the_metric_of_the_configuration, struct stage *s)
 {
     char rows[4000] = "text,label\n", path[700], data[720];
