@@ -371,12 +371,13 @@ enum status corpus_open_validation(struct corpus *corpus, const char *word,
     if (!status && trained && own && trained != own)
         status = err_set(
             err, STATUS_USAGE,
-            "%.200s: was prepared with another tokenizer than %.200s (prepare it again with that one)", word,
-            corpus->files->path);
+            "%.200s: was prepared with another tokenizer than data.train (prepare it again with --tokenizer "
+            "%.200s)",
+            word, corpus->tokenizer_word);
     else if (!status && said_vocabulary(corpus) && corpus_find_id(other, corpus->vocab_size, &place))
         status = err_set(err, STATUS_USAGE,
-                         "%.200s: token %" PRIu64 " has the id %u, but the vocabulary of %.200s has %u",
-                         place.path, place.index, place.id, corpus->files->path, corpus->vocab_size);
+                         "%.200s: token %" PRIu64 " has the id %u, but the vocabulary of data.train has %u",
+                         place.path, place.index, place.id, corpus->vocab_size);
     if (!status) {
         if (!said_vocabulary(corpus) && other->vocab_size > corpus->vocab_size)
             corpus->vocab_size = other->vocab_size;

@@ -59,9 +59,9 @@ static enum status find_documents(const struct corpus *corpus, uint32_t end, str
     }
     if (status || d->ended) return status;
     return err_set(err, STATUS_USAGE,
-                   "%.200s: no document ends in it: the token %u does not occur (set data.end_token, or "
+                   "no document ends in the text: the token %u does not occur (set data.end_token, or "
                    "data.documents = stream)",
-                   corpus->files->path, end);
+                   end);
 }
 
 /* ---- dividing them ---- */
@@ -88,15 +88,13 @@ static enum status take(struct document_rows *rows, const struct documents *d, c
     uint64_t pieces = 0;
     for (size_t i = 0; i < d->count; i++)
         if (split_holds_out(i, d->count, rule) == held) pieces += pieces_of(&d->list[i], rows->T);
-    if (!d->count)
-        return err_set(err, STATUS_USAGE, "%.200s: no document in it has two tokens (give more text)",
-                       corpus->files->path);
+    if (!d->count) return err_set(err, STATUS_USAGE, "no document has two tokens (give more text)");
     if (!pieces)
-        return err_set(err, STATUS_USAGE,
-                       "%.200s%s: %zu document%s, of which data.val_fraction = %g leaves none for %s (give "
-                       "more text, or set another data.val_fraction)",
-                       corpus->files->path, corpus->file_count > 1 ? " and the other files" : "", d->count,
-                       text_plural((int64_t)d->count), rule->val_fraction, held ? "validation" : "training");
+        return err_set(
+            err, STATUS_USAGE,
+            "%zu document%s, of which data.val_fraction = %g leaves none for %s (give more text, or "
+            "set another data.val_fraction)",
+            d->count, text_plural((int64_t)d->count), rule->val_fraction, held ? "validation" : "training");
     rows->files = corpus->files;
     rows->file_count = corpus->file_count;
     rows->first = malloc(pieces * sizeof *rows->first);

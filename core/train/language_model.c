@@ -110,9 +110,10 @@ static void close_part(struct part *part)
     mixture_close(&part->mixture);
 }
 
-/* Opens all sources of a corpus. */
-static enum status open_sources(const struct config *c, const struct corpus *corpus, double fraction,
-                                enum shuffle shuffle, struct part *part, struct part *held, struct err *err)
+/* Opens all sources of a corpus, which `key` = `value` names. */
+static enum status open_sources(const struct config *c, const char *key, const char *value,
+                                const struct corpus *corpus, double fraction, enum shuffle shuffle,
+                                struct part *part, struct part *held, struct err *err)
 {
     enum status status = STATUS_OK;
     part->count = corpus->source_count ? (int)corpus->source_count : 1;
@@ -122,7 +123,7 @@ static enum status open_sources(const struct config *c, const struct corpus *cor
         status = open_source(c, &source, i, fraction, shuffle, part, held, err);
         if (status && part->of) err_prefix(err, "%s, a source of the mixture", part->of[i].name);
     }
-    return status;
+    return status ? err_prefix(err, "%s = %.120s", key, CLEAN_LINE(value)) : STATUS_OK;
 }
 
 /* Without separate validation data, each source holds out a part of itself. Separate data is read in the
@@ -136,12 +137,13 @@ static enum status open_parts(struct language_model *m, struct err *err)
     enum shuffle order = c->data.documents == DOCUMENTS_PACKED ? SHUFFLE_RANDOM : SHUFFLE_NONE;
     if (own) {
         struct part none = {0};
-        enum status status = open_sources(c, corpus, 0, c->data.shuffle, train, &none, err);
+        enum status status =
+            open_sources(c, "data.train", c->data.train, corpus, 0, c->data.shuffle, train, &none, err);
         if (status) return status;
-        status = open_sources(c, own, 0, order, held, &none, err);
-        return status ? err_prefix(err, "data.val") : STATUS_OK;
+        return open_sources(c, "data.val", c->data.val, own, 0, order, held, &none, err);
     }
-    enum status status = open_sources(c, corpus, c->data.val_fraction, c->data.shuffle, train, held, err);
+    enum status status = open_sources(c, "data.train", c->data.train, corpus, c->data.val_fraction,
+                                      c->data.shuffle, train, held, err);
     held->count = train->count;
     held->of = train->of;
     return status;

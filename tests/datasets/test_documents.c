@@ -198,7 +198,7 @@ TEST_CASE(data_without_documents_are_refused)
     assert_int_equal(document_rows_open(&t.corpus, 8, &(struct split_rule){VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE},
                                         &rows, &none, &err),
                      STATUS_USAGE);
-    assert_non_null(strstr(err.text, "a.tok: no document ends in it: the token 8 does not occur"));
+    assert_non_null(strstr(err.text, "no document ends in the text: the token 8 does not occur"));
     t.corpus.file_count = 1;
     t.tokens[0] = 11, t.tokens[1] = END;
     t.files[0].count = 2; /* one document */
@@ -207,7 +207,7 @@ TEST_CASE(data_without_documents_are_refused)
                                         &err),
                      STATUS_USAGE);
     assert_non_null(
-        strstr(err.text, "a.tok: 1 document, of which data.val_fraction = 0.9 leaves none for training"));
+        strstr(err.text, "1 document, of which data.val_fraction = 0.9 leaves none for training"));
     assert_null(rows.first);
 }
 

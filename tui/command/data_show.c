@@ -89,6 +89,7 @@ static enum status open_rows(struct row *r, struct err *err)
         r->split.padding = c->data.padding;
         if (!status) r->source = split_source(&r->split);
     }
+    if (status && !r->corpus.runs) err_prefix(err, "%.200s", CLEAN_LINE(c->data.train));
     r->alone = r->corpus.runs && !training;
     r->rows = r->alone ? r->examples.count : r->source.rows;
     return status;

@@ -151,7 +151,11 @@ STAGE_CASE(documents_without_an_end_are_refused, struct stage *s)
            "be found (name the id of the token that ends them: data.end_token)");
     p = process_run(2, "train", s->config, kept_format("--data.train=%s", stage_path(s, "x.tok")),
                     "--data.documents=packed", "--data.end_token=255", NULL);
-    expect_said(p, "no document ends in it: the token 255 does not occur");
+    expect_said(p, "x.tok: no document ends in the text: the token 255 does not occur");
+    p = process_run(2, "train", s->config, "--data.tokenizer=bpe:300", "--model.vocab_size=300",
+                    "--data.documents=packed", "--data.end_token=1",
+                    NULL); /* the text is encoded into a file of the cache */
+    expect_said(p, kept_format("data.train = %s: no document ends in the text: the token 1 ", s->corpus));
     assert_int_equal(stage_count_runs(), 0);
 }
 
