@@ -454,28 +454,31 @@ struct corpus_mark corpus_mark_of(const struct corpus *corpus)
                                 .mixed = corpus->source_count > 0};
 }
 
+/* After "restore the corpus". */
+#define NEW_RUN "or train a new run; --model.from=RUN gives it this one's weights"
+
 enum status corpus_mark_check(const struct corpus_mark *trained, const struct corpus_mark *now,
                               struct err *err)
 {
     if (trained->tokenizer != now->tokenizer && now->learned)
         return err_set(err, STATUS_USAGE,
                        "the corpus or data.tokenizer has changed: the tokenizer that is learned from the "
-                       "corpus is not the one this run was trained with (restore the corpus, or train a new "
-                       "run)");
+                       "corpus is not the one this run was trained with (restore the corpus, " NEW_RUN ")");
     if (trained->tokenizer != now->tokenizer)
         return err_set(
             err, STATUS_USAGE,
             "the tokenizer is not the one this run was trained with: its token ids mean other text "
-            "(restore the corpus and the tokenizer, or train a new run)");
+            "(restore the corpus and the tokenizer, " NEW_RUN ")");
     if (trained->tokens != now->tokens)
         return err_set(err, STATUS_USAGE,
                        "the corpus has changed: this run was trained on %" PRIu64
-                       " tokens, now there are %" PRIu64 " (restore it, or train a new run)",
+                       " tokens, now there are %" PRIu64 " (restore it, " NEW_RUN ")",
                        trained->tokens, now->tokens);
     if (trained->checksum != now->checksum)
-        return err_set(err, STATUS_USAGE,
-                       "the corpus has changed: the same number of tokens, but different ones%s (restore it, "
-                       "or train a new run)",
-                       now->mixed ? ", or other weights" : "");
+        return err_set(
+            err, STATUS_USAGE,
+            "the corpus has changed: the same number of tokens, but different ones%s (restore it, " NEW_RUN
+            ")",
+            now->mixed ? ", or other weights" : "");
     return STATUS_OK;
 }

@@ -526,7 +526,8 @@ const struct command command_fork = COMMAND(
              "a run was forked, `anneal compare` shows both side by side.\n"
              "The model, the data, the optimizer and the seed must stay as they are; all other keys may be "
              "changed. A fork from a checkpoint of weights alone (checkpoint.contents = weights) begins with "
-             "a fresh optimizer.",
+             "a fresh optimizer. Other data need a new run: `anneal train --model.from=RUN` begins with "
+             "RUN's weights.",
     .notes = "  anneal fork base --train.learning_rate=1e-4 --name gentle     from the newest checkpoint\n"
              "  anneal fork base --train.total_steps=4000 --train.schedule=linear\n"
              "  anneal fork base --decay 200                         as if it had been planned to end then\n"

@@ -315,7 +315,8 @@ STAGE_CASE(a_run_whose_corpus_has_changed_is_not_resumed, struct stage *s)
     struct process *p = process_run(2, "resume", "run", "--train.total_steps=60", NULL);
     process_expect_sentence(p,
                             kept_format("data.train = %s: the corpus has changed: the same number of tokens, "
-                                        "but different ones (restore it, or train a new run)",
+                                        "but different ones (restore it, or train a new run; "
+                                        "--model.from=RUN gives it this one's weights)",
                                         s->corpus));
     text[5000]--;
     stage_write(s->corpus, text, strlen(text));
