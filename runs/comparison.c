@@ -506,15 +506,15 @@ static bool is_of_loss(const struct comparison_row *row)
     return row->unit == IN_NATS || row->target;
 }
 
-/* Whether this outcome ranks two runs: losses if they are of the same tokens, times if the same steps have
- * been finished. */
+/* Whether this outcome ranks two runs: losses if they are of the same tokens, times if they have trained the
+ * same steps to the end. */
 static bool are_comparable(const struct compared *a, const struct compared *b,
                            const struct comparison_row *row)
 {
     if (is_of_loss(row)) return !loss_obstacle(a, b);
     if (row->unit != IN_SECONDS) return true;
     return a->info->status == RUN_FINISHED && b->info->status == RUN_FINISHED &&
-           a->info->steps == b->info->steps;
+           a->info->steps == b->info->steps && a->info->parent_step == b->info->parent_step;
 }
 
 bool comparison_is_best(const struct comparison *c, const struct comparison_row *row, size_t run)

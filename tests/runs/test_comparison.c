@@ -104,12 +104,13 @@ TEST_CASE(runs_of_one_place_list_the_values_in_which_they_differ)
     store_close(store);
 }
 
+static struct run_info two[2]; /* that `compare` compares */
+
 /* Two runs of these configurations. */
 static void compare(const char *a, const char *b, struct comparison *c)
 {
     char home[PATH_MAX];
     struct arena arena = {0};
-    static struct run_info two[2];
     struct run_info *runs;
     struct err err = {0};
     size_t count;
@@ -123,6 +124,24 @@ static void compare(const char *a, const char *b, struct comparison *c)
     struct comparison_request request = {.runs = two, .count = 2};
     assert_int_equal(comparison_read(store, &request, c, &err), STATUS_OK);
     store_close(store);
+}
+
+/* Those before a fork were trained by its parent. */
+TEST_CASE(wall_times_are_ranked_where_runs_have_trained_the_same_steps)
+{
+    struct comparison c;
+    size_t i = 0;
+    compare("", "", &c);
+    while (strcmp(c.rows[i].name, "wall time") != 0) i++;
+    c.rows[i].values[0] = 10;
+    c.rows[i].values[1] = 2;
+    assert_true(comparison_is_best(&c, &c.rows[i], 1));
+    two[1].parent_step = 1;
+    assert_false(comparison_is_best(&c, &c.rows[i], 1));
+    assert_true(isnan(comparison_delta(&c, &c.rows[i], 1)));
+    two[0].parent_step = 1;
+    assert_true(comparison_is_best(&c, &c.rows[i], 1));
+    comparison_release(&c);
 }
 
 /* A setting that one of the runs has not stored is no difference. */

@@ -208,8 +208,8 @@ const struct command command_compare = COMMAND(
              "lists its verdicts, a row for each evaluation. Many runs are split into blocks of columns that "
              "fit the terminal (elsewhere 80 columns, or COLUMNS).",
     .notes = "Speed is that of the newest steps. Memory is the sum of the peaks of all categories. Wall time "
-             "is how long the run's trainers ran; it is compared between runs that finished the same number "
-             "of steps. Losses, and how they were reached, are compared between runs with the same "
+             "is how long the run's own trainers ran; it is compared between runs that trained the same "
+             "steps to the end. Losses, and how they were reached, are compared between runs with the same "
              "data.format and tokens.\n"
              "RUN is an id, the start of one, a name (the newest of that name), or latest.\n\n"
              "  anneal compare base wide latest\n"
