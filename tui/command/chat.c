@@ -32,6 +32,7 @@ struct chat {
     const struct options *options;
     bool terminal; /* standard input is one */
     bool leave;
+    bool forgets; /* it was said that the oldest messages are forgotten */
     struct line_input *input;
     struct voice voice;
     struct conversation conversation;
@@ -66,9 +67,12 @@ static enum status give_messages(struct chat *c, struct err *err)
     enum status status = conversation_fit(&c->conversation, room_for_messages(c), &list, &dropped, err);
     if (status == STATUS_FAILED && list.count > room_for_messages(c)) name_remedy(c, err);
     if (!status) status = generator_set(&c->voice.generator, list.ids, list.count, &kept, err);
-    if (!status && dropped)
-        output_say("the conversation no longer fits into %d tokens: its %d oldest message%s forgotten",
-                   c->voice.generator.most, dropped, dropped == 1 ? " is" : "s are");
+    if (!status && dropped && (c->terminal || !c->forgets)) {
+        output_say("the conversation no longer fits into %d tokens: its %d oldest message%s forgotten%s",
+                   c->voice.generator.most, dropped, dropped == 1 ? " is" : "s are",
+                   c->terminal ? "" : " (later ones without another notice)");
+        c->forgets = true;
+    }
     c->kept = kept;
     inference_begin(&c->voice.inference, (int64_t)list.count - kept);
     token_list_release(&list);

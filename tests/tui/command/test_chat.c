@@ -166,6 +166,13 @@ static void a_conversation_that_no_longer_fits_loses_its_oldest_messages(void **
     struct process *p = chat(s, 0, "the lord said\nthe lord said\nthe lord said\nthe lord said\n", words);
     assert_non_null(strstr(process_stderr(p), "no longer fits into 64 tokens: its"));
     process_close(p);
+    char lines[20 * sizeof "the lord said\n"] = "";
+    for (int i = 0; i < 20; i++) strcat(lines, "the lord said\n");
+    p = chat(s, 0, lines, words); /* who reads a pipe's messages wants each once */
+    const char *said = strstr(process_stderr(p), "forgotten (later ones without another notice)");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "no longer fits"));
+    process_close(p);
     p = chat(s, 1, "the lord said that this is a line of more than fifty-six letters, and it was\n", words);
     assert_non_null(strstr(process_stderr(p),
                            "the message has 77 tokens, and there is room for 56 (shorten it, "
