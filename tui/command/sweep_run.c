@@ -25,7 +25,8 @@
 
 enum { POLL_MS = 50, WORDS_MAX = 16 };
 
-static const double LOOK_SECONDS = 1; /* between looks at a run that another program trains */
+static const double LOOK_SECONDS = 1;  /* between looks at a run that another program trains */
+static const double GRACE_SECONDS = 1; /* for a process that has just taken the lock to say that it did */
 
 struct sweep_runner {
     struct sweep *sweep;
@@ -44,6 +45,7 @@ enum status sweep_lock(const struct sweep *sweep, int *out, struct err *err)
 {
     char path[PATH_MAX], text[32] = "";
     bool told = false;
+    double begin = clock_monotonic();
     enum status status = file_format_path(path, sizeof path, err, "%s/lock", sweep->folder);
     if (status) return status;
     int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666); /* the trainers keep it open */
@@ -55,12 +57,15 @@ enum status sweep_lock(const struct sweep *sweep, int *out, struct err *err)
         if (why != EWOULDBLOCK && why != EINTR)
             status = err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(why));
         else if (pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM))
-            status = err_set(err, STATUS_BUSY, "sweep %s: process %ld is training it", sweep->name, pid);
+            status = err_set(err, STATUS_BUSY,
+                             "sweep %s: process %ld is training it (wait, or stop it with kill -INT %ld)",
+                             sweep->name, pid, pid);
         else if (interrupt_requested())
             status = err_set(err, STATUS_INTERRUPTED, "%s", "");
-        else if (!told)
+        else if (!told && clock_monotonic() - begin > GRACE_SECONDS) {
             fprintf(stderr, "waits for trainers of this sweep, which save their work and stop\n");
-        told = true;
+            told = true;
+        }
         if (!status) poll(NULL, 0, POLL_MS);
     }
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());

@@ -1,6 +1,7 @@
 /* `anneal sweep`: every combination is trained, the hopeless are left at a rung, and nothing is lost or done
  * twice when it is interrupted. */
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -425,6 +426,20 @@ static int hold_lock(const char *folder, pid_t pid)
     return fd;
 }
 
+/* Whether the process has opened the file at `path`. */
+static bool has_open(struct process *p, void *path)
+{
+    char link[64], *real = realpath(path, NULL);
+    bool found = false;
+    for (int fd = 0; fd < 64 && real && !found; fd++) {
+        char target[PATH_MAX] = "";
+        snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)process_pid(p), fd);
+        found = readlink(link, target, sizeof target - 1) > 0 && strcmp(target, real) == 0;
+    }
+    free(real);
+    return found;
+}
+
 STAGE_CASE(a_sweep_is_trained_by_one_process_at_a_time, struct stage *s)
 {
     static const char waits[] = "waits for trainers of this sweep, which save their work and stop\n";
@@ -432,6 +447,14 @@ STAGE_CASE(a_sweep_is_trained_by_one_process_at_a_time, struct stage *s)
     int fd = hold_lock(folder, getpid());
     process_expect_sentence(process_run(1, "sweep", "--resume", "a", NULL),
                             kept_format("sweep a: process %ld is training it", (long)getpid()));
+    close(fd);
+    fd = hold_lock(folder, 0);
+    struct process *second = process_start("sweep", "--resume", "a", NULL);
+    process_wait(second, has_open, kept_format("%s/lock", folder));
+    char *own = kept_format("%ld\n", (long)getpid()); /* as the first one does after it has taken the lock */
+    assert_int_equal(pwrite(fd, own, strlen(own), 0), strlen(own));
+    process_expect(1, second);
+    process_expect_sentence(second, "is training it (wait, or stop it with kill -INT ");
     close(fd);
     fd = hold_lock(folder, 0x3FFFFFFF); /* which is none: its trainers still hold the lock */
     struct process *p = process_start("sweep", "--resume", "a", NULL);
