@@ -406,7 +406,12 @@ static enum status open_json(const char *folder, char path[PATH_MAX], json_t **o
 {
     enum status status = file_format_path(path, PATH_MAX, err, "%s/config.json", folder);
     if (!status) status = json_file_read(path, JSON_REJECT_DUPLICATES, out, err);
-    if (status != STATUS_NOT_FOUND || !file_exists_in(folder, "adapter_config.json")) return status;
+    if (status != STATUS_NOT_FOUND) return status;
+    if (!file_exists_in(folder, "adapter_config.json")) {
+        text_add(err->text, sizeof err->text, " ",
+                 "(name the folder of a model: it has config.json and model.safetensors)");
+        return status;
+    }
     return err_set(err, STATUS_USAGE,
                    "%s: does not exist, but adapter_config.json does: the folder holds adapters, not the "
                    "model that they were trained on (name that model)",

@@ -385,8 +385,10 @@ STAGE_CASE(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder, st
     assert_string_not_equal(row, "");
     process_expect_sentence(process_run(2, "train", s->config, from, "--model.num_layers=2", NULL),
                             "was saved with model.num_layers = 1, this model has 2");
-    process_expect_sentence(process_run(1, "train", "--model.from=/nowhere", NULL),
-                            "model.from: /nowhere/config.json: cannot open");
+    process_expect_sentence(
+        process_run(1, "train", "--model.from=/nowhere", NULL),
+        "model.from: /nowhere/config.json: cannot open: No such file or directory (name the "
+        "folder of a model: it has config.json and model.safetensors)");
     process_expect_sentence(process_run(2, "resume", "child", "--train.total_steps=4", "--model.from=", NULL),
                             "model.from = : the run was trained with ");
     char *tokenizer = content(folder, "tokenizer.json");
@@ -480,7 +482,9 @@ STAGE_CASE(an_imported_model_goes_by_its_name, struct stage *s)
         process_run(2, "train", "--model.from=kept", kept_format("--data.train=%s", s->corpus),
                     "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json", NULL),
         "tokens, but the model of model.from has rows for 256 (take the model's own tokenizer");
-    process_expect_sentence(process_run(1, "model", "import", s->folder, NULL), "config.json: cannot open");
+    process_expect_sentence(
+        process_run(1, "model", "import", s->folder, NULL),
+        "config.json: cannot open: No such file or directory (name the folder of a model");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=a/b", NULL),
                             "--name \"a/b\": must be a plain name, not a path");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=a\nb", NULL),
