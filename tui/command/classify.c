@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/generate/classifier.h"
@@ -322,8 +323,13 @@ static enum status classify(struct classification *c, const struct words *words,
     const struct options *o = c->options;
     enum status status = STATUS_OK;
     if (o->csv) status = labelled_file_each(o->csv, o->column ? o->column : "text", NULL, on_row, c, err);
-    for (int i = 1; !status && i < words->count; i++)
+    for (int i = 1; !status && i < words->count; i++) {
+        if (file_exists(words->words[i]) && !file_is_folder(words->words[i]))
+            output_warn(
+                "%.200s: is a file, but its name is taken as the text (--csv FILE reads texts from it)",
+                CLEAN_LINE(words->words[i]));
         status = add(c, words->words[i], strlen(words->words[i]), (uint64_t)i, err);
+    }
     if (!status) status = flush(c, err);
     progress_bar_clear(c->bar);
     if (o->json && c->began) {

@@ -93,6 +93,9 @@ STAGE_CASE(a_run_gives_texts_the_labels_it_learned, struct stage *s)
     assert_non_null(strstr(process_stderr(p), "classifying   ")); /* first less than 10 % */
     assert_non_null(strstr(process_stderr(p), "  0 texts"));
     assert_non_null(strstr(process_stderr(p), "classifying 100%"));
+    p = process_run(0, "classify", "abc", path, NULL); /* as someone would write who means the file */
+    process_expect_sentence(p,
+                            "is a file, but its name is taken as the text (--csv FILE reads texts from it)");
     p = process_run(0, "evaluate", "abc", "--data", path, "--progress=bar", NULL);
     assert_non_null(strstr(process_stderr(p), "judging "));
     assert_non_null(strstr(process_stderr(p), "  0/90"));
