@@ -121,6 +121,8 @@ enum status run_get(struct store *store, const char *id, struct run_info *out, s
  * date ("twin-2", the newest), or "latest".
  * Errors: STATUS_NOT_FOUND (suggests the nearest), STATUS_USAGE when a prefix fits several (names them). */
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err);
+/* Says of a store that has no run what to do: start one or, where the database has lost them, repair it. */
+void run_none_words(struct store *store, char *buf, size_t size);
 /* The newest run of exactly this name; STATUS_NOT_FOUND: none has it. */
 enum status run_find_named(struct store *store, const char *name, struct run_info *out, struct err *err);
 

@@ -1,4 +1,6 @@
 /* Reads runs, and finds the run that a user's RUN argument means: see run.h. */
+#include <dirent.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +201,34 @@ void run_params_json(struct json_out *out, const char *name, const struct run_pa
 
 /* ---- from a word to a run ---- */
 
+/* Whether there is the folder of a run. */
+static bool has_folder(struct store *store)
+{
+    char folder[PATH_MAX], lock[PATH_MAX];
+    struct dirent *entry;
+    bool found = false;
+    run_folder(store, "", folder, sizeof folder);
+    DIR *runs = opendir(folder);
+    while (runs && !found && (entry = readdir(runs)))
+        found =
+            *entry->d_name != '.' && !run_path(store, entry->d_name, "lock", lock, NULL) && file_exists(lock);
+    if (runs) closedir(runs);
+    return found;
+}
+
+void run_none_words(struct store *store, char *buf, size_t size)
+{
+    if (has_folder(store))
+        snprintf(
+            buf, size,
+            "%.200s has folders of runs, but its database has no run (`%s doctor --repair` makes the runs "
+            "again)",
+            store_home(store), TEXT_PROGRAM);
+    else
+        snprintf(buf, size, "there are no runs yet in %.200s (start one with `%s train`)", store_home(store),
+                 TEXT_PROGRAM);
+}
+
 static enum status not_found(struct store *store, const char *word, struct err *err)
 {
     enum { NAMES_MAX = 1000 };
@@ -208,9 +238,9 @@ static enum status not_found(struct store *store, const char *word, struct err *
     size_t count = 0;
     enum status status = run_list(store, &arena, &runs, &count, err);
     if (!status && count == 0) {
-        status = err_set(err, STATUS_NOT_FOUND,
-                         "run \"%.100s\": there are no runs yet in %.200s (start one with `%s train`)", word,
-                         store_home(store), TEXT_PROGRAM);
+        char none[400];
+        run_none_words(store, none, sizeof none);
+        status = err_set(err, STATUS_NOT_FOUND, "run \"%.100s\": %s", word, none);
     } else if (!status) {
         size_t n = 0;
         for (size_t i = 0; i < count && n + 2 <= NAMES_MAX; i++) {

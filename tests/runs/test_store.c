@@ -369,6 +369,25 @@ TEST_CASE(a_run_that_never_began_shows_as_crashed)
     store_close(store);
 }
 
+/* As after a damaged database was moved away. */
+TEST_CASE(a_database_that_has_lost_its_runs_is_not_called_new)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct run_info info;
+    struct run_lock lock;
+    store_fixture_home("lost", home, sizeof home);
+    store_fixture_run(home, "psalms", id);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
+    run_lock_release(&lock);
+    store_fixture_sql(home, "delete from runs");
+    assert_int_equal(run_find(store, "latest", &info, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "has folders of runs, but its database has no run (`"));
+    assert_non_null(strstr(err.text, " doctor --repair` makes the runs again)"));
+    store_close(store);
+}
+
 TEST_CASE(a_run_is_found_by_id_prefix_name_and_latest)
 {
     char home[PATH_MAX], a[RUN_ID_MAX], b[RUN_ID_MAX], c[RUN_ID_MAX];

@@ -140,9 +140,11 @@ static enum status run(const void *options, const struct words *words, struct er
         (o->columns ? print_columns : print_table)(&listing);
     else if (!status && listing.count > listing.hidden)
         fputs("no run fits the filter\n", stderr);
-    else if (!status && !listing.count)
-        fprintf(stderr, "there are no runs yet in %s (start one with `%s train`)\n", store_home(store),
-                TEXT_PROGRAM);
+    else if (!status && !listing.count) {
+        char none[400];
+        run_none_words(store, none, sizeof none);
+        fprintf(stderr, "%s\n", none);
+    }
     if (!status && listing.hidden)
         fprintf(stderr, "not listed: %zu archived (%s runs --filter tag=archived)\n", listing.hidden,
                 TEXT_PROGRAM);
