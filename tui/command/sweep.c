@@ -346,9 +346,12 @@ static enum status print_results(const struct sweep *sweep, bool json, struct er
 
 /* ---- the command ---- */
 
+/* A missing run is not waited for: the others are judged as far as they have come. */
 static enum status look(struct sweep *sweep, struct store *store, struct err *err)
 {
     enum status status = sweep_look(sweep, store, err);
+    for (int i = 0; !status && i < sweep->run_count; i++)
+        sweep->runs[i].given_up |= sweep_run_missing(sweep, &sweep->runs[i]);
     if (!status) sweep_judge(sweep);
     return status;
 }

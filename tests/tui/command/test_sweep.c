@@ -90,6 +90,21 @@ STAGE_CASE(the_results_of_a_sweep_with_a_missing_run_have_their_newest_losses, s
     assert_non_null(strstr(process_stderr(p), "of the sweep is missing"));
 }
 
+STAGE_CASE(without_one_of_the_runs_of_a_sweep_the_best_is_still_the_first, struct stage *s)
+{
+    process_run(0, "sweep", s->config, "--name=lr", "--train.learning_rate=1e-3,3e-3,1e-4,3e-4",
+                "--train.total_steps=40", "--eval.every=10", NULL);
+    char *best = stage_query(s, "select id from runs where steps = 40"),
+         *left = stage_query(s, "select id from runs where steps = 10 limit 1");
+    process_run(0, "tag", left, "-sweep:lr", NULL);
+    store_fixture_sql(s->home, "update evals set val_loss = 0.1 where step = 10 and run_id ="
+                               " (select id from runs where steps = 20)"); /* it was the best there */
+    const json_t *runs =
+        json_object_get(stage_json(process_output("sweep", "show", "lr", "--json", NULL)), "runs");
+    assert_string_equal(stage_text(json_array_get(runs, 0), "id"), best);
+    assert_string_equal(stage_text(json_array_get(runs, 3), "outcome"), "missing");
+}
+
 STAGE_CASE(a_killed_sweep_goes_on_where_it_was, struct stage *s)
 {
     static const char *const moments[] = {"rung 1 of", "rung 2 of", "rung 4 of"};
