@@ -149,7 +149,7 @@ enum status file_out_open(struct file_out *out, const char *path, struct err *er
 /* Whether it is a file that is not empty and begins in another way. */
 static bool is_other_file(const char *path, const char *beginning)
 {
-    char found[FILE_BEGINNING_MAX];
+    char found[64];
     struct stat st;
     size_t n = strlen(beginning);
     if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size) return false;

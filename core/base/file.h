@@ -30,9 +30,8 @@ struct file_out {
 };
 
 enum status file_out_open(struct file_out *out, const char *path, struct err *err);
-enum { FILE_BEGINNING_MAX = 1024 };
 /* The same to replace what the same command has written. STATUS_USAGE: there is a file that is not empty and
- * does not begin with these bytes, at most FILE_BEGINNING_MAX, as all do that the command writes. */
+ * does not begin with these bytes, as all do that the command writes. */
 enum status file_out_replace(struct file_out *out, const char *path, const char *beginning, struct err *err);
 /* The same for one of several processes that write parts of a file: it is made if it is not there, and
  * neither cut off nor renamed or removed in the end. */

@@ -70,16 +70,6 @@ static void csv_end_record(struct csv_out *out)
     if (!out->error && ferror(out->file)) out->error = errno ? errno : EIO;
 }
 
-/* Opens a file for records with this header, in place of an older one with the same. */
-static enum status replace_file(struct file_out *file, const char *path, const char *const *names, int count,
-                                struct err *err)
-{
-    char header[FILE_BEGINNING_MAX] = "";
-    for (int i = 0; i < count; i++) text_add(header, sizeof header, ",", "%s", names[i]);
-    text_add(header, sizeof header, "", "\r\n"); /* longer lines are of another table */
-    return file_out_replace(file, path, header, err);
-}
-
 static void write_header(struct csv_out *csv, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++) csv_text(csv, names[i]);
@@ -142,11 +132,11 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
     const struct column_info *columns[COLUMNS_MAX];
     const char *names[COLUMNS_MAX];
     struct file_out file;
-    int count = table_csv_columns(table, columns);
-    for (int i = 0; i < count; i++) names[i] = column_csv_name(columns[i]);
-    enum status status = replace_file(&file, path, names, count, err);
+    enum status status = file_out_replace(&file, path, "run,", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
+    int count = table_csv_columns(table, columns);
+    for (int i = 0; i < count; i++) names[i] = column_csv_name(columns[i]);
     write_header(&csv, names, count);
     for (size_t i = 0; !status && !csv.error && i < run_count; i++)
         status = write_run(store, run_ids[i], table, &csv, err);
@@ -326,7 +316,7 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
 {
     static const char *const header[] = {"run", "step", "wall_time", "metric", "value"};
     struct file_out file;
-    enum status status = replace_file(&file, path, header, 5, err);
+    enum status status = file_out_replace(&file, path, "run,", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
     char name[CHOSEN_NAME_MAX];
@@ -412,7 +402,7 @@ static enum status write_table(struct store *store, sqlite3_stmt *select, const 
                        "measure %.80s: its name cannot be the name of a file (a damaged database?)",
                        CLEAN_LINE(metric->name));
     enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, tag);
-    if (!status) status = replace_file(&file, path, header, 3, err);
+    if (!status) status = file_out_replace(&file, path, "Wall time,Step,Value", err);
     if (status) return status;
     struct csv_out csv = csv_out_of(&file);
     write_header(&csv, header, 3);

@@ -250,7 +250,7 @@ static const struct option_spec options[] = {
         "metrics of steps or of evals, which include measures (default: both)"),
     OPTION("output", OPTION_TEXT, AT(output), "PATH",
            "a file, or a folder for several files (default, or -: standard output). A file is written "
-           "completely or not at all; it replaces an older export of the same kind, but no other file",
+           "completely or not at all; it replaces an older export, but no file of another kind",
            .letter = 'o'),
     {0},
 };
