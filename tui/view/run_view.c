@@ -118,17 +118,6 @@ static void run_close(void *opaque)
     run_model_release(&((struct run_state *)opaque)->model);
 }
 
-static void report_order(struct workbench *workbench, struct run_state *state)
-{
-    for (size_t i = 0; i < state->model.history.order_count; i++) {
-        const struct order_row *order = &state->model.history.orders[i];
-        if (order->id != state->order || order->applied_step < 0) continue;
-        workbench_say(workbench, "%s at step %" PRId64 "%s%s", verb_words[order->verb], order->applied_step,
-                      order->result ? ": " : "", order->result ? order->result : "");
-        state->order = 0;
-    }
-}
-
 static bool run_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct run_state *state = opaque;
@@ -149,7 +138,8 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
     count_steps(state);
     choose_charts(workbench, state);
     if (state->window.span > 0) refine(workbench, state, false);
-    if (state->order) report_order(workbench, state);
+    if (state->order && workbench_order_done(workbench, model->info.id, state->order, false))
+        state->order = 0;
     return true;
 }
 

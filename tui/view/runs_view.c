@@ -27,6 +27,8 @@ struct runs_state {
     char columns[COLUMNS_TEXT_MAX], sort[INPUT_MAX]; /* as in struct listing_request */
     char selected[RUN_ID_MAX];
     char asked[RUN_ID_MAX];          /* the run of the newest question */
+    char ordered[RUN_ID_MAX];        /* the run of the newest order */
+    int64_t order;                   /* its id until it takes effect; 0: none */
     struct run_set marked, *deleted; /* deleted: the workbench's */
     size_t marked_shown,
         deleted_listed; /* of these, those that are shown; those that are still in the store */
@@ -210,6 +212,7 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
         return other || (state->listing.count > 0 && (int64_t)workbench->now % 60 == 0); /* ages */
     if (many && !back && workbench->uptime < state->read_at + 1) return other;
     workbench_did(workbench, read_runs(workbench, state, &workbench->err));
+    if (state->order && workbench_order_done(workbench, state->ordered, state->order, true)) state->order = 0;
     if (back) select_run(workbench, state, workbench->visited);
     workbench->visited[0] = '\0';
     return true;
@@ -467,6 +470,7 @@ static void run_key(struct workbench *workbench, struct runs_state *state, const
                     enum action action, uint32_t code)
 {
     bool answer = code == K_CONFIRMED || code == K_ENTERED;
+    int64_t sent;
     if (!answer) memcpy(state->asked, run->id, sizeof state->asked);
     if (answer && strcmp(state->asked, run->id) != 0) /* another row has taken its place */
         workbench_say(workbench, "nothing was changed: the run is not in the list any more");
@@ -484,8 +488,10 @@ static void run_key(struct workbench *workbench, struct runs_state *state, const
         return;
     else if (action == ACTION_RESUME)
         workbench_resume(workbench, run, code == K_CONFIRMED);
-    else
-        workbench_order(workbench, run, action, code == K_CONFIRMED);
+    else if ((sent = workbench_order(workbench, run, action, code == K_CONFIRMED)) != 0) {
+        memcpy(state->ordered, run->id, sizeof state->ordered);
+        state->order = sent;
+    }
 }
 
 /* Follows the list, which has used a key: shows the runs that fit its letters, if these are others than

@@ -80,6 +80,23 @@ int64_t workbench_order(struct workbench *workbench, const struct run_info *run,
     return 0;
 }
 
+bool workbench_order_done(struct workbench *workbench, const char *run_id, int64_t id, bool named)
+{
+    struct arena arena = {0};
+    struct order_row order;
+    struct run_info run = {0};
+    enum status status = order_get(workbench->store, run_id, id, &arena, &order, &workbench->err);
+    if (!status && named) status = run_get(workbench->store, run_id, &run, &workbench->err);
+    bool done =
+        status ? status != STATUS_BUSY : order.applied_step >= 0; /* a run that is gone answers no more */
+    if (workbench_did(workbench, status) && done)
+        workbench_say(workbench, "%s%s%s at step %" PRId64 "%s%s", run.name, named ? ": " : "",
+                      verb_words[order.verb], order.applied_step, order.result ? ": " : "",
+                      order.result ? order.result : "");
+    arena_release(&arena);
+    return done;
+}
+
 /* Reads the factor that was ordered last: from the store, since a view has not read an order of a moment ago
  * yet. */
 static bool read_lr_factor(struct workbench *workbench, const struct run_info *run, double *factor)

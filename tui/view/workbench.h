@@ -212,7 +212,10 @@ enum status workbench_change(struct workbench *workbench, const struct change *c
  * Returns the order's id; 0 when none was sent. */
 int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
                         bool confirmed);
-/* Likewise orders a factor of the learning rate: ACTION_LR_LOWER half of the one ordered last,
+/* Whether the trainer has carried out an order, or will not any more; the last row then says what came of it,
+ * and of which run if it is to be `named`. */
+bool workbench_order_done(struct workbench *workbench, const char *run_id, int64_t id, bool named);
+/* Like workbench_order orders a factor of the learning rate: ACTION_LR_LOWER half of the one ordered last,
  * ACTION_LR_HIGHER twice, ACTION_LR one that is asked for. Asks first; `code` is the key's, K_CONFIRMED or
  * K_ENTERED. */
 int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, enum action action,

@@ -268,6 +268,26 @@ TEST_CASE(a_database_that_was_replaced_is_told)
     headless_expect_not(workbench, 200, 24, "its trainer died");
 }
 
+TEST_CASE(the_list_tells_what_came_of_an_order)
+{
+    struct fill_quiet *quiet = fill_quiet("quiet-order");
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    workbench_tick(workbench, quiet->now + 1);
+    headless_type(workbench, "c");
+    workbench_tick(workbench, quiet->now + 2);
+    headless_expect(workbench, 80, 24, 80, "asked mortal to write a checkpoint; it will do so");
+    store_fixture_sql(quiet->home, "update orders set applied_step = 7, result = 'failed: the disk is full'");
+    workbench_tick(workbench, quiet->now + 4);
+    headless_expect(workbench, 80, 24, 80, "mortal: checkpoint at step 7: failed: the disk is full");
+    headless_type(workbench, "j"); /* it is told once */
+    workbench_tick(workbench, quiet->now + 6);
+    headless_expect_not(workbench, 80, 24, "checkpoint at step");
+    headless_type(workbench, "c");
+    store_fixture_sql(quiet->home, "delete from orders");
+    workbench_tick(workbench, quiet->now + 8);
+    headless_expect_not(workbench, 80, 24, "checkpoint at step");
+}
+
 /* A text that is read does not move on when a newer one is written. */
 TEST_CASE(an_older_sample_stays_under_its_readers_eyes)
 {
