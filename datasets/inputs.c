@@ -208,6 +208,9 @@ static enum status add_name(struct gathering *g, char *name)
     if (stat(name, &st) == 0) {
         if (S_ISDIR(st.st_mode)) return add_folder(g, name);
         enum status status = g->names_only ? STATUS_OK : text_file_refuse_archive(name, g->err);
+        if (!status && g->texts && token_file_named(name) && token_file_begins(name))
+            status = err_set(g->err, STATUS_USAGE,
+                             "%.200s: is a token file, not a text (name the text that it was made of)", name);
         return status ? status : add(g, name);
     }
     if (token_file_named(name)) return add(g, name); /* opening it reports the error */

@@ -64,7 +64,8 @@ bool inputs_repeat(const char *value, struct err *err);
 /* The same from names alone: recipes stay names, and it opens no file and no folder inside a folder. So it is
  * quick for whatever is typed into a form. */
 enum status inputs_peek(const char *value, struct inputs *out, struct err *err);
-/* inputs_open for words that are neither lists nor patterns; all files are texts. */
+/* inputs_open for words that are neither lists nor patterns; all files are texts. STATUS_USAGE for a word
+ * that is a token file. */
 enum status inputs_open_texts(const char *const *words, size_t count, const char *cache,
                               const struct progress *progress, struct inputs *out, struct err *err);
 void inputs_close(struct inputs *inputs); /* harmless on a zeroed struct */

@@ -158,6 +158,15 @@ TEST_CASE(texts_that_differ_in_a_byte_order_mark_alone_are_encoded_once)
     }
 }
 
+TEST_CASE(a_token_file_is_not_encoded_as_a_text)
+{
+    struct corpus_summary summary;
+    size_t n;
+    free(prepare(write_lines("text.txt", "some text"), "bytes", NULL, &summary, &n));
+    assert_refused(scratch_path("prepared.tok"), "prepared.tok: is a token file, not a text");
+    free(prepare(write_lines("text.bin", "some text"), "bytes", NULL, &summary, &n)); /* its name alone */
+}
+
 struct survey {
     uint64_t bytes, largest, pieces;
 };
