@@ -46,18 +46,20 @@ struct hook {
     int64_t seen; /* the step when it last changed, at `seen_at`; of the hook's thread */
     double seen_at;
     bool stalled;
+    int failed; /* commands; of the hook's thread until it has ended */
 };
 
 /* ---- one command ---- */
 
-static void say(const struct hook *h, const char *word, const char *format, ...)
+static void say_failed(struct hook *h, const char *word, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void say(const struct hook *h, const char *word, const char *format, ...)
+static void say_failed(struct hook *h, const char *word, const char *format, ...)
 {
     char text[200], line[300];
     TEXT_FORMAT(text, format);
     snprintf(line, sizeof line, "hooks.on_event, %s: %s", word, text);
     run_log_line(h->log, line);
+    h->failed++;
 }
 
 /* A pipe that holds the event; -1: there is none. What fits into a pipe is written without waiting. */
@@ -103,32 +105,32 @@ static bool ends_within(pid_t pid, int ms, int *how)
     return true;
 }
 
-static void run_command(const struct hook *h, const struct event *event)
+static void run_command(struct hook *h, const struct event *event)
 {
     const char *arguments[] = {"sh", "-c", h->command, NULL};
     int in = event_pipe(h, event), how = 0;
     pid_t pid;
     if (in < 0) {
-        say(h, event->word, "no memory or file for the event");
+        say_failed(h, event->word, "no memory or file for the event");
         return;
     }
     int code = spawn_program("/bin/sh", (const int[3]){in, h->log->fd, h->log->fd}, true, arguments, &pid);
     close(in);
     if (code) {
-        say(h, event->word, "cannot start the command: %s", strerror(code));
+        say_failed(h, event->word, "cannot start the command: %s", strerror(code));
         return;
     }
     if (!ends_within(pid, (int)(h->timeout * 1e3), &how)) {
-        say(h, event->word, "the command is ended after hooks.timeout = %g s", h->timeout);
+        say_failed(h, event->word, "the command is ended after hooks.timeout = %g s", h->timeout);
         kill(-pid, SIGTERM); /* its group: also what it has started */
         if (!ends_within(pid, GRACE_MS, &how)) {
             kill(-pid, SIGKILL);
             waitpid(pid, &how, 0);
         }
     } else if (WIFEXITED(how) && WEXITSTATUS(how)) {
-        say(h, event->word, "the command failed with exit status %d", WEXITSTATUS(how));
+        say_failed(h, event->word, "the command failed with exit status %d", WEXITSTATUS(how));
     } else if (WIFSIGNALED(how)) {
-        say(h, event->word, "the command was ended by signal %d", WTERMSIG(how));
+        say_failed(h, event->word, "the command was ended by signal %d", WTERMSIG(how));
     }
 }
 
@@ -237,13 +239,15 @@ void hook_excuse(struct hook *h, enum hook_excuse why, bool holds)
     if (h && !holds) atomic_fetch_and_explicit(&h->excuses, ~(unsigned)why, memory_order_relaxed);
 }
 
-void hook_stop(struct hook *h)
+int hook_stop(struct hook *h)
 {
-    if (!h) return;
+    if (!h) return 0;
     pthread_mutex_lock(&h->mutex);
     h->leave = true;
     pthread_cond_signal(&h->changed);
     pthread_mutex_unlock(&h->mutex);
     pthread_join(h->thread, NULL);
+    int failed = h->failed;
     release(h);
+    return failed;
 }

@@ -36,7 +36,7 @@ void hook_step(struct hook *hook, int64_t step);
 enum hook_excuse { HOOK_PAUSED = 1, HOOK_EVALUATES = 2 };
 void hook_excuse(struct hook *hook, enum hook_excuse why, bool holds);
 
-/* Waits until the command has run for all events. */
-void hook_stop(struct hook *hook);
+/* Waits until the command has run for all events. Returns for how many it failed; the log says why. */
+int hook_stop(struct hook *hook);
 
 #endif

@@ -52,7 +52,10 @@ static void close_session(struct training_session *s)
 {
     ranks_rest(s->options->ranks);
     training_session_close_trainer(s);
-    hook_stop(s->hook);
+    int failed = hook_stop(s->hook);
+    if (failed)
+        fprintf(stderr, "anneal: warning: hooks.on_event failed %d time%s (see %s/log.txt)\n", failed,
+                text_plural(failed), s->folder);
     run_log_close(&s->log);
     corpus_close(&s->corpus);
     device_choice_close(&s->choice);

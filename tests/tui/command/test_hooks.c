@@ -55,7 +55,9 @@ TEST_CASE(the_end_of_a_run_is_told_with_its_outcome)
 {
     struct hooked h;
     open_hooked(&h, "hook-end", "echo 'all \033[31mdone'; ls /proc/self/fd; exit 3");
-    process_run(0, "train", h.stage.config, "--name", "hooked", h.command, NULL);
+    struct process *p =
+        process_run(0, "train", h.stage.config, "--name", "hooked", h.command, "--progress=none", NULL);
+    process_expect_sentence(p, "warning: hooks.on_event failed 1 time (see ");
     json_t *lines = expect_events(&h, (const char *const[]){"end", NULL}, "finished");
     assert_int_equal(stage_int(json_array_get(lines, 0), "step"), 40);
     assert_true(stage_real(json_array_get(lines, 0), "time") > 1e9);
