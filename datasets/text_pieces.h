@@ -3,7 +3,8 @@
  * A plain text is one piece, mapped into memory. A compressed one is cut where a text may be cut (crew.h), so
  * that its tokens are those of the text in it; memory holds one piece. Of JSONL
  * (text_file_is_json_lines) each line is an object, and a piece is its text: the value of text_key, a string.
- * Empty ones are left out, and so is a byte-order mark at the beginning of a file. Lines and pieces have at most TEXT_PIECE_MAX bytes where a file is compressed. */
+ * Empty ones are left out, and so is a byte-order mark at the beginning of a file. Lines and pieces have at
+ * most TEXT_PIECE_MAX bytes where a file is compressed. */
 #ifndef ANNEAL_DATASETS_TEXT_PIECES_H
 #define ANNEAL_DATASETS_TEXT_PIECES_H
 

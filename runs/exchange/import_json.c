@@ -45,8 +45,7 @@ static enum status add_numbers(struct reader *r, json_t *object, const char *pre
     json_t *value;
     double number;
     enum status status = STATUS_OK;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach(object, key, value) {
         char name[NAME_MAX_BYTES] = "";
         if (status) break;
         text_add(name, sizeof name, "", "%s%s", prefix, key);
@@ -74,7 +73,8 @@ static enum status read_value(struct reader *r, json_t *value, int depth)
         return read_value(r, history, depth + 1);
     }
     if (json_is_array(value) && depth < DEPTH_MAX) {
-        json_array_foreach(value, i, item) if (!status) status = read_value(r, item, depth + 1);
+        json_array_foreach(value, i, item)
+            if (!status) status = read_value(r, item, depth + 1);
         return status;
     }
     if (!json_is_object(value))

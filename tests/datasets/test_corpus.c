@@ -419,7 +419,16 @@ TEST_CASE(a_token_file_without_its_tokenizer_still_opens)
     assert_null(corpus.tokenizer);
     assert_int_equal(corpus.vocab_size, 280); /* the sidecar knows */
     corpus_close(&corpus);
+    /* it cannot be the one that the sidecar knows */
+    FILE *unread = fopen(scratch_path("wordpiece.json"), "w");
+    assert_non_null(unread);
+    fputs("{\"model\": {\"type\": \"WordPiece\"}}", unread);
+    fclose(unread);
+    assert_refused(path, scratch_path("wordpiece.json"), cache, STATUS_FAILED, "WordPiece");
     assert_int_equal(unlink(scratch_path("bare.tok.json")), 0);
+    assert_ok(corpus_open(path, scratch_path("wordpiece.json"), NULL, cache, NULL, &corpus, &err), &err);
+    assert_null(corpus.tokenizer);
+    corpus_close(&corpus);
     assert_ok(corpus_open(path, "bpe:2048", NULL, cache, NULL, &corpus, &err), &err);
     assert_null(corpus.tokenizer);
     assert_int_equal(corpus.vocab_size, corpus.files[0].bound);

@@ -290,6 +290,7 @@ TEST_CASE(wrong_merges_are_named)
         {"[\"a b c\"]", "a b"},
         {"[[\"a\",\"b\",\"c\"]]", "neither"},
         {"[\"zzz qqq\"]", "\"zzz\""},
+        {"[\"! qqq\"]", "\"qqq\""},
         {"[\"! Q\"]", "\"!Q\""},
         {"[[\"\",\"a\"]]", "\"\""},
     };
@@ -535,6 +536,7 @@ TEST_CASE(deep_nesting_and_other_kinds_of_file_are_refused)
     assert_int_equal(tokenizer_open("bpe:12", &tokenizer, &err), STATUS_USAGE);
     assert_int_equal(tokenizer_open("byte", &tokenizer, &err), STATUS_USAGE);
     assert_int_equal(tokenizer_open("no/such.json", &tokenizer, &err), STATUS_NOT_FOUND);
+    assert_int_equal(tokenizer_open("nosuch.json", &tokenizer, &err), STATUS_NOT_FOUND);
     assert_null(tokenizer);
 }
 

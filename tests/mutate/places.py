@@ -25,7 +25,7 @@ BODIES = {"CompoundStmt": slice(None), "IfStmt": slice(1, None), "ForStmt": slic
 IMPURE = {"CallExpr", "CompoundAssignOperator", "StmtExpr", "AtomicExpr", "VAArgExpr"}
 # Without these calls only a sanitizer sees a difference: what is freed, closed and unlocked.
 UNSEEN = re.compile(r"free|release|close|destroy|decref|lock|assert|^va_|abort|fetch|^pthread_.*_init$")
-SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|\w+_dot$|slice_common$|.*(alloc|fetch)")  # two sizes multiply
+SYMMETRIC = re.compile(r"strn?(case)?cmp$|memcmp$|fminf?$|fmaxf?$|least$|\w+_dot$|slice_common$|.*(alloc|fetch)")  # sizes multiply
 HINTS = re.compile(r"_soon$|^ahead_of$|_announce$|^out_prefetch$")  # hints of what will be read change no result
 NO_MEMORY = re.compile(r"alloc\w*\(|no_memory\(")  # no test can make a small allocation fail
 ASKED = re.compile(r"!([\w.]+(?:->[\w.]+)*)")
@@ -170,7 +170,7 @@ class Finder:
         elif kind == "BinaryOperator":
             self.operator(node, inner)
         elif kind == "IfStmt" and not node.get("hasElse") and not node.get("hasVar") and not pragma:
-            if not NO_MEMORY.search(self.text(node)) and not self.asks_for_memory(inner[0]):
+            if not (NO_MEMORY.search(self.text(node)) or self.asks_for_memory(inner[0]) or self.is_hint(inner[1])):
                 self.check(inner[0], "false", f"if ({self.text(inner[0])})", "no check")
         elif kind == "ImplicitCastExpr" and node.get("castKind") in ("LValueToRValue", "ArrayToPointerDecay"):
             self.key(inner[0], node["castKind"] == "LValueToRValue")
@@ -229,6 +229,13 @@ class Finder:
     def check(self, node, without, before, after):
         text = self.text(node)
         self.add("dropped check", node, f"MUTANT_CHECK({NUMBER}, {without}, {text})", before, after)
+
+    def is_hint(self, node):
+        """Whether a statement is a call that changes no result."""
+        while node.get("kind") == "CompoundStmt" and len(node.get("inner", [])) == 1:
+            node = node["inner"][0]
+        name = self.callee(node["inner"][0]) if node.get("kind") == "CallExpr" else ""
+        return HINTS.search(name) or name.removeprefix("__builtin_") == "prefetch"
 
     def asks_for_memory(self, node):
         """Whether a condition is that memory, allocated a few lines before, is there."""

@@ -206,17 +206,18 @@ ADAPTER_CASE(the_layers_with_adapters_are_named_for_peft, struct stage *s)
 
 ADAPTER_CASE(the_reservation_says_what_is_trained, struct stage *s)
 {
-    static const char *const cases[][2] = {{"auto", "(lora), process "}, {"nf4", "(qlora), process "}};
-    for (int i = 0; i < 2; i++) {
+    static const char *const cases[][3] = {{"--lora.rank=2", "--lora.base=auto", " (lora), process "},
+                                           {"--lora.rank=2", "--lora.base=nf4", " (qlora), process "},
+                                           {"--train.seed=2", "--train.optimizer=lion", ", process "}};
+    for (int i = 0; i < 3; i++) {
         char held[64];
         char *data = kept_format("--data.train=%s", adapter_tokens);
-        char *base = kept_format("--lora.base=%s", cases[i][0]);
         char *name = kept_format("--name=held-%d", i);
-        snprintf(held, sizeof held, "-held-%d %s", i, cases[i][1]);
+        snprintf(held, sizeof held, "-held-%d%s", i, cases[i][2]);
         struct process *run =
-            process_start("train", "--model.from=tests/fixtures/nf4/model", data, base, name, "--lora.rank=2",
-                          "--train.total_steps=100000000", "--train.batch_size=2", "--train.seq_len=20",
-                          "--sample.every=0", "--progress=json", NULL);
+            process_start("train", "--model.from=tests/fixtures/nf4/model", data, name, cases[i][0],
+                          cases[i][1], "--train.total_steps=100000000", "--train.batch_size=2",
+                          "--train.seq_len=20", "--sample.every=0", "--progress=json", NULL);
         process_wait_lines(run, 3);
         char *out = process_output("devices", NULL);
         if (!strstr(out, held)) fail_msg("%s: %s", held, out);
