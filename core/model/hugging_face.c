@@ -408,8 +408,9 @@ static enum status open_json(const char *folder, char path[PATH_MAX], json_t **o
     if (!status) status = json_file_read(path, JSON_REJECT_DUPLICATES, out, err);
     if (status != STATUS_NOT_FOUND) return status;
     if (!file_exists_in(folder, "adapter_config.json")) {
-        text_add(err->text, sizeof err->text, " ",
-                 "(name the folder of a model: it has config.json and model.safetensors)");
+        if (err)
+            text_add(err->text, sizeof err->text, " ",
+                     "(name the folder of a model: it has config.json and model.safetensors)");
         return status;
     }
     return err_set(err, STATUS_USAGE,
