@@ -527,7 +527,7 @@ STAGE_CASE(a_run_that_the_database_has_lost_goes_on_from_its_folder, struct stag
     static const char *const files[] = {"", "-wal", "-shm"};
     for (int i = 0; i < 3; i++) unlink(kept_format("%s/anneal.db%s", s->home, files[i]));
     process_expect_sentence(process_run(1, "resume", "half", "--progress=none", NULL),
-                            "there are no runs yet");
+                            "has folders of runs, but its database has no run");
     process_expect_sentence(process_run(2, "import", records, NULL), "anneal doctor --repair");
     process_expect_sentence(process_run(2, "resume", s->home, NULL), "is not the folder of a run below ");
     process_run(0, "resume", folder, "--progress=none", NULL);

@@ -103,18 +103,18 @@ STAGE_CASE(an_empty_word_is_refused_by_what_it_is_for, struct stage *s)
 
 /* ---- orders ---- */
 
-static struct process *start_long_run(const struct stage *s)
+static struct process *start_long_run(const struct stage *s, const char *progress)
 {
     struct process *p = process_start("train", s->config, "--name=long", "--train.total_steps=100000000",
                                       "--train.schedule=constant", "--eval.every=0", "--sample.every=0",
-                                      "--checkpoint.every=0", "--progress=none", NULL);
+                                      "--checkpoint.every=0", progress, NULL);
     while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) assert_false(process_poll(p));
     return p;
 }
 
 STAGE_CASE(a_run_that_was_stopped_with_wait_can_be_resumed_at_once, struct stage *s)
 {
-    struct process *trainer = start_long_run(s);
+    struct process *trainer = start_long_run(s, "--progress=none");
     for (int i = 0; i < 3; i++) {
         process_run(0, "order", "long", "stop", "--wait", NULL);
         struct process *next = process_start("resume", "long", "--progress=none", NULL);
@@ -126,13 +126,19 @@ STAGE_CASE(a_run_that_was_stopped_with_wait_can_be_resumed_at_once, struct stage
     process_expect(0, trainer);
 }
 
+static bool has_ended(struct process *order, void *trainer)
+{
+    process_poll(trainer);
+    return process_poll(order);
+}
+
 STAGE_CASE(a_trainer_that_does_not_answer_is_reported_once, struct stage *s)
 {
-    struct process *trainer = start_long_run(s);
-    process_signal(trainer, SIGSTOP);
+    struct process *trainer = start_long_run(s, "--progress=json");
+    process_wait_blocked(trainer); /* as nobody reads what it prints */
     struct process *order = process_start("order", "latest", "pause", "--wait", NULL);
     process_wait_text(order, "its trainer has not answered for 5 s");
-    process_signal(trainer, SIGCONT);
+    process_wait(order, has_ended, trainer);
     process_expect(0, order);
     process_expect_sentence(order, "it carries out orders between steps"); /* one line */
     process_run(0, "order", "latest", "stop", "--wait", NULL);
