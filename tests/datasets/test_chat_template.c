@@ -235,6 +235,10 @@ TEST_CASE(what_grows_without_end_is_stopped)
         {"{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "",
          "", "the template needs more than"},
         {"{{ 'x' * 9999999999 }}", "", "", "the template"},
+        /* no text of these is too long, but all together are */
+        {"{% set n = namespace(x='x') %}{% for i in range(26) %}{% set n.x = n.x + n.x %}{% endfor %}"
+         "{% set y = n.x + '1' %}{% set z = n.x + '2' %}",
+         "", "", "the template needs more than"},
         {"{% set n = namespace(x=[1]) %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "",
          "", "the template"},
         {"{{ 'a' | indent(9999999999) }}", "", "", "the template"},

@@ -60,6 +60,8 @@ TEST_CASE(threads_follow_the_affinity)
     expect(t, 1, "info", "the affinity of the process allows 1 of 8 processors");
     t.asked = 4;
     expect(t, 4, "warning", "as the affinity of the process allows no more");
+    t.limit = 8; /* a control group that limits nothing */
+    expect(t, 4, "warning", "as the affinity of the process allows no more");
 }
 
 TEST_CASE(more_threads_than_processors_are_used_and_reported)

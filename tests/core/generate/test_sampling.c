@@ -132,6 +132,26 @@ TEST(repetition_is_penalised_in_prompt_and_text_presence_only_in_the_text)
     for (int v = 0; v < V; v++) assert_int_equal(sampler.seen[v], SEEN_NEVER);
 }
 
+/* The candidates are put in order only as far as they are needed. */
+TEST(the_k_likeliest_are_found_among_any_number)
+{
+    for (int n = 2; n <= 12; n++)
+        for (int trial = 0; trial < 20; trial++) {
+            for (int v = 0; v < V; v++) logits[v] = -INFINITY;
+            for (int i = 0; i < n; i++)
+                logits[20 * i + trial] = (float)rig_uniform(20, (uint64_t)(1000 * n + 20 * trial + i));
+            for (int k = 1; k < n; k++) {
+                const struct sampling sampling = {.temperature = 9, .top_k = k, .top_p = 1};
+                for (int index = 0; index < 8 * n; index++) {
+                    uint32_t token = sampler_draw(&sampler, &sampling, logits, index);
+                    int before = 0;
+                    for (int v = 0; v < V; v++) before += logits[v] > logits[token];
+                    if (before >= k) fail_msg("of %d, number %d of the likeliest %d", n, before + 1, k);
+                }
+            }
+        }
+}
+
 static uint32_t likeliest(void)
 {
     uint32_t best = 0;

@@ -98,6 +98,7 @@ TEST_CASE(every_tensor_has_its_values_in_every_type)
             reader_open(&g, path);
             assert_int_equal(g.tensors, source.count);
             reader_expect(&g, "general.architecture", models[m].architecture);
+            reader_expect(&g, "tokenizer.ggml.model", "none");
             char key[64];
             snprintf(key, sizeof key, "%s.attention.key_length", models[m].architecture);
             size_t width = reader_number(&g, key);

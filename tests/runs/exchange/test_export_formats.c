@@ -235,7 +235,10 @@ TEST_CASE(tensorboard_gets_a_file_a_metric_with_its_own_columns)
     assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
                      STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "../quiz_acc: its name cannot be the name of a file"));
-    store_fixture_sql(home, "update measures set name = char(27) || '[2J' where name = '../quiz_acc'");
+    store_fixture_sql(home, "update measures set name = 'a/../../quiz' where name = '../quiz_acc'");
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
+                     STATUS_CORRUPT);
+    store_fixture_sql(home, "update measures set name = char(27) || '[2J' where name = 'a/../../quiz'");
     assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
                      STATUS_CORRUPT);
     assert_null(strchr(err.text, '\033'));
