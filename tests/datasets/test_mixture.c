@@ -219,7 +219,7 @@ TEST_CASE(names_may_have_weights)
     const char *folder = make_files();
     assert_string_equal(listed(value_of("@/books/ : 0.7, @/code/*.c:0.3", folder)),
                         "texts books=0.7:0+2 code=0.3:2+2");
-    assert_string_equal(listed(value_of("@/books: 1,@/books.txt : 2 ,@/code.jsonl.gz:1e-1", folder)),
+    assert_string_equal(listed(value_of("@/books: 1,@/books.txt : 2 ,@/code.jsonl.gz:\t 1e-1", folder)),
                         "texts books=1:0+2 books_2=2:2+1 code=0.1:3+1");
     assert_string_equal(listed(value_of("@/a:0.5", folder)), "texts"); /* a file of this name */
     assert_string_equal(listed(value_of("@/a:0.5 : 2", folder)), "texts a_0=2:0+1");
