@@ -429,6 +429,18 @@ TEST_CASE(the_form_foresees_how_much_of_a_model_its_adapters_train)
     assert_non_null(strstr(preview.problem, "lora.rank = 99"));
 }
 
+TEST_CASE(the_playground_asks_for_a_model)
+{
+    char home[PATH_MAX];
+    store_fixture_home("no-model", home, sizeof home);
+    store_close(store_fixture_open(home));
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_press(workbench, 'P', 1);
+    headless_expect(workbench, 100, 24, 100, "Playground");
+    headless_press(workbench, K_ENTER, 1);
+    headless_expect(workbench, 100, 24, 100, "name a model first: a run, an imported model or a folder");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "train") == 0) {
