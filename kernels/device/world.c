@@ -2,7 +2,6 @@
 #include "kernels/device/world.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -29,18 +28,23 @@ int world_launched(void)
     return getenv("PMIX_RANK") ? 0 : 1;
 }
 
+enum status world_plugin(char path[PATH_MAX], struct err *err)
+{
+    const char *wish = getenv("ANNEAL_MPI_PLUGIN");
+    enum status status = wish && *wish ? file_format_path(path, PATH_MAX, err, "%s", wish)
+                                       : file_of_program("anneal_mpi.so", path, PATH_MAX, err);
+    if (status || file_exists(path)) return status;
+    return err_set(err, STATUS_NOT_FOUND,
+                   "several ranks need the MPI plugin, and %s is missing (build it where mpicc is: apt "
+                   "install libopenmpi-dev openmpi-bin, then make MPI=1)",
+                   path);
+}
+
 static enum status open_plugin(const struct mpi_plugin **out, struct err *err)
 {
     char path[PATH_MAX];
-    const char *wish = getenv("ANNEAL_MPI_PLUGIN");
-    enum status status = wish && *wish ? file_format_path(path, sizeof path, err, "%s", wish)
-                                       : file_of_program("anneal_mpi.so", path, sizeof path, err);
+    enum status status = world_plugin(path, err);
     if (status) return status;
-    if (!file_exists(path))
-        return err_set(err, STATUS_NOT_FOUND,
-                       "several ranks need the MPI plugin, and %s is missing (build it where mpicc is: apt "
-                       "install libopenmpi-dev openmpi-bin, then make MPI=1)",
-                       path);
     /* parts that MPI loads itself look for its symbols among the global ones */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (!library)

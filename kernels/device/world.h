@@ -12,6 +12,7 @@
 #ifndef ANNEAL_KERNELS_DEVICE_WORLD_H
 #define ANNEAL_KERNELS_DEVICE_WORLD_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,6 +63,9 @@ const struct world *world_of_one(void);
 /* The ranks that mpirun, srun or another launcher has started, by the environment that it gives; 1: this
  * process was not started as one of several; 0: perhaps it was, MPI knows. */
 int world_launched(void);
+
+/* Where the plugin is. STATUS_NOT_FOUND: there is none. */
+enum status world_plugin(char path[PATH_MAX], struct err *err);
 
 /* Joins the world that a launcher has started; world_of_one if it has started none. Fails where the plugin or
  * MPI is missing. Once in a process; world_close ends it, and all ranks close. */

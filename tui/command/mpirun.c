@@ -22,6 +22,7 @@
 #include "core/base/clock.h"
 #include "core/base/processors.h"
 #include "core/base/text.h"
+#include "kernels/device/world.h"
 #include "runs/run.h"
 #include "tui/session/process.h"
 
@@ -200,6 +201,9 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
                        "at most so many, or use several hosts with mpirun)",
                        ranks, processors, text_plural(processors), RANKS_EACH * processors);
     if (n <= 0) return err_set(err, STATUS_FAILED, "--ranks: this program's file is not known");
+    char plugin[PATH_MAX];
+    enum status found = world_plugin(plugin, err); /* else each rank would say that it is missing */
+    if (found) return found;
     self[n] = '\0';
     while (argv[words]) words++;
     char **all = calloc(words + 6, sizeof *all);

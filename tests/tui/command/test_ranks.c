@@ -334,6 +334,9 @@ STAGE_CASE(without_the_plugin_one_sentence_names_the_packages, struct stage *s)
     const char *const environment[] = {"ANNEAL_MPI_PLUGIN=/nowhere.so", "OMPI_COMM_WORLD_SIZE=2", NULL};
     struct process *p = process_expect(1, process_start_in(NULL, environment, "train", s->config, NULL));
     process_expect_sentence(p, "apt install libopenmpi-dev openmpi-bin");
+    p = process_expect(1, process_start_in(NULL, (const char *const[]){environment[0], NULL}, "train",
+                                           s->config, "--ranks=3", NULL));
+    process_expect_sentence(p, "apt install libopenmpi-dev openmpi-bin"); /* not one of each rank */
 }
 
 struct mpirun_case {
@@ -347,7 +350,8 @@ static void expect_statuses(const struct stage *s, const struct mpirun_case *cas
     for (size_t i = 0; i < count; i++) {
         stage_write(program, cases[i].mpirun, strlen(cases[i].mpirun));
         assert_int_equal(chmod(program, 0700), 0);
-        const char *const environment[] = {kept_format("PATH=%s:/usr/bin:/bin", s->folder), NULL};
+        const char *const environment[] = {kept_format("PATH=%s:/usr/bin:/bin", s->folder),
+                                           kept_format("ANNEAL_MPI_PLUGIN=%s", program), NULL};
         process_close(process_expect(
             cases[i].status, process_start_in(NULL, environment, "train", s->config, "--ranks=2", NULL)));
     }
