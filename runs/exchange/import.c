@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/exchange/import_paths.h"
 #include "runs/exchange/import_scalars.h"
@@ -280,9 +281,9 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     return err_set(import->err, STATUS_CORRUPT, "%s: contains neither steps nor evaluations", import->path);
 }
 
-/* Looks for a run that was imported from the same log, maybe when that was shorter: it has the same start,
- * or, where the log has no times, the same `message`; and one of both names, which may begin at a folder
- * higher up, is part of the other. */
+/* Looks for a run that was imported from the same log, maybe when that was shorter. It has the same start and
+ * the same `message` or name, where one of both names may begin at a folder higher up; a log without times is
+ * known by `message` alone. */
 static enum status find_known(struct import *import, const char *message, struct import_outcome *made)
 {
     struct run_new run = {0};
@@ -295,8 +296,10 @@ static enum status find_known(struct import *import, const char *message, struct
                          "select id, (select count(*) from steps where run_id = id)"
                          " + (select count(*) from evals where run_id = id)"
                          " + (select count(*) from measures where run_id = id) from runs"
-                         " where (created_at = ?1 or (?1 = 0 and message = ?3))"
-                         " and message like '" RUN_FROM_FILES "%' and (instr(name, ?2) or instr(?2, name))"
+                         " where message like '" RUN_FROM_FILES "%' and (message = ?3 and ?1 = 0"
+                         "  or created_at = ?1 and (message = ?3"
+                         "   or substr('-' || name, -length(?2) - 1) = '-' || ?2"
+                         "   or substr('-' || ?2, -length(name) - 1) = '-' || name))"
                          " order by id limit 1",
                          "dss", start, *made->wanted ? made->wanted : made->name, message);
     if (!status) status = store_step(import->store, select, &made->here, import->err);
@@ -315,7 +318,7 @@ static enum status make_run(struct import *import, const char *name, const char 
     struct import_outcome made = {0};
     struct run_new run = {.config = ""};
     struct run_lock lock = {-1};
-    char incomplete[280];
+    char incomplete[PATH_MAX + 160];
     sqlite3_stmt *staged;
     double now = clock_wall(), start = now;
     snprintf(incomplete, sizeof incomplete, RUN_PARTIAL "%s (import the same files again)", message);
@@ -381,7 +384,7 @@ static enum status import_paths(struct store *store, const char *const *paths, s
     struct import import = {.store = store, .err = err ? err : &own};
     char names[sizeof out->names] = "";
     import.turns = (struct import_turns){store, import.err, 0};
-    char message[200], called[RUN_NAME_MAX], folder[PATH_MAX], word[PATH_MAX];
+    char message[PATH_MAX + 64], called[RUN_NAME_MAX], folder[PATH_MAX], word[PATH_MAX];
     int lock;
     enum status status = import_lock(store, &lock, import.err);
     if (!status) status = begin(&import);
@@ -393,8 +396,8 @@ static enum status import_paths(struct store *store, const char *const *paths, s
         /* "logs/main.log" gives "logs", as does "logs/train" beside other parts of the run */
         import_folder_of(paths[0], folder, word);
         bool part = import.several && !import.strangers;
+        snprintf(message, sizeof message, RUN_FROM_FILES "%s", file_is_folder(paths[0]) ? folder : paths[0]);
         snprintf(called, sizeof called, "%s", fallback ? fallback : part ? basename(dirname(folder)) : word);
-        snprintf(message, sizeof message, RUN_FROM_FILES "%.120s", paths[0]);
         if (count > 1)
             text_add(message, sizeof message, " and ", "%zu more file%s", count - 1,
                      text_plural((int64_t)count - 1));

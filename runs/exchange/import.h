@@ -62,8 +62,8 @@ struct import_source {
 enum status import_find(const char *const *paths, size_t path_count, struct arena *arena,
                         struct import_source **out, size_t *count, struct err *err);
 
-/* As import_files, but a run that was imported before is left out. It is known by its name and its start,
- * or by name and path where its log has no times. */
+/* As import_files, but a run that was imported before is left out. It is known by its start and its name or
+ * path, or by its path alone where its log has no times. */
 enum status import_once(struct store *store, const struct import_source *source, struct import_outcome *out,
                         struct err *err);
 

@@ -1,8 +1,11 @@
 /* Logs of TensorBoard in several folders: the parts of one run, as Keras, PyTorch and tensorboardX make them,
  * and those of other runs. */
+#include <unistd.h>
+
 #include "core/base/text.h"
 #include "runs/exchange/export.h"
 #include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/runs/exchange/exchange_fixture.h"
 
 #define LOGS   "tests/fixtures/logs/"
@@ -140,10 +143,9 @@ TEST_CASE(logs_of_several_runs_are_not_mixed)
     expect(home, "select count(*) from runs", "0");
 }
 
-/* Imports each run that is in a folder below `home`. Returns what was found and made of it, a line each. */
-static char *take_each(const char *home, const char *folder, char *buf, size_t size)
+/* Imports each run that is in a folder. Returns what was found and made of it, a line each. */
+static char *take_each_in(const char *home, const char *path, char *buf, size_t size)
 {
-    char path[EXCHANGE_PATH_MAX];
     const char *const paths[] = {path};
     struct arena arena = {0};
     struct import_source *sources;
@@ -151,7 +153,6 @@ static char *take_each(const char *home, const char *folder, char *buf, size_t s
     struct err err = {0};
     size_t count;
     struct store *store = store_fixture_open(home);
-    snprintf(path, sizeof path, "%s/%s", home, folder);
     assert_int_equal(import_find(paths, 1, &arena, &sources, &count, &err), STATUS_OK);
     *buf = '\0';
     for (size_t i = 0; i < count; i++) {
@@ -165,6 +166,12 @@ static char *take_each(const char *home, const char *folder, char *buf, size_t s
     arena_release(&arena);
     store_close(store);
     return buf;
+}
+
+/* The same of a folder below `home`. */
+static char *take_each(const char *home, const char *folder, char *buf, size_t size)
+{
+    return take_each_in(home, kept_format("%s/%s", home, folder), buf, size);
 }
 
 /* All logs are the same, so that their runs start at the same time. */
@@ -226,6 +233,46 @@ TEST_CASE(a_log_that_is_here_is_known_by_start_and_name)
     store_fixture_sql(home, "update runs set message = '' where name = 'a-2'");
     assert_string_equal(take_each(home, "logs", said, sizeof said), "a became a-3");
     free(bytes);
+}
+
+/* Their paths differ at the end alone, and so do their names. */
+TEST_CASE(runs_in_folders_with_long_names_are_told_apart)
+{
+    static const char table[] = "epoch,step,train_loss\n0,4,2\n0,9,1\n";
+    char home[PATH_MAX], said[400], path[EXCHANGE_PATH_MAX], logs[200];
+    store_fixture_home("long", home, sizeof home);
+    snprintf(logs, sizeof logs, "%0160d", 7);
+    exchange_write(home, kept_format("%s/version_1/metrics.csv", logs), table, sizeof table - 1, path);
+    exchange_write(home, kept_format("%s/version_10/metrics.csv", logs), table, sizeof table - 1, path);
+    put(home, kept_format("%s/run1", logs), LOGS "two_losses.tfevents");
+    put(home, kept_format("%s/run10", logs), LOGS "two_losses.tfevents");
+    assert_string_equal(take_each(home, logs, said, sizeof said),
+                        "run1 became run1\nrun10 became run10\n"
+                        "version_1 became version_1\nversion_10 became version_10");
+}
+
+/* Of Lightning's tables the path is all that tells them apart. */
+TEST_CASE(folders_are_known_by_their_whole_path)
+{
+    static const char table[] = "epoch,step,train_loss\n0,4,2\n0,9,1\n";
+    char home[PATH_MAX], said[400], path[EXCHANGE_PATH_MAX], here[PATH_MAX];
+    store_fixture_home("relative", home, sizeof home);
+    assert_non_null(getcwd(here, sizeof here));
+    for (int project = 0; project < 2; project++) {
+        const char *folder = kept_format("%s/project-%d", home, project);
+        exchange_write(folder, "logs/version_0/metrics.csv", table, sizeof table - 1, path);
+        put(folder, "logs/run", LOGS "two_losses.tfevents");
+        assert_int_equal(chdir(folder), 0);
+        take_each_in(home, "logs", said, sizeof said);
+        assert_int_equal(chdir(here), 0);
+        assert_string_equal(said, project ? "run is run\nversion_0 became version_0-2"
+                                          : "run became run\nversion_0 became version_0");
+    }
+    store_fixture_sql(home, "update runs set name = 'other' where name in ('run', 'version_0-2')");
+    assert_string_equal(take_each(home, "project-1/logs/", said, sizeof said),
+                        "run became run-2\nversion_0 is version_0-2");
+    assert_string_equal(take_each(home, "project-0/logs", said, sizeof said),
+                        "run is run\nversion_0 is version_0");
 }
 
 TEST_CASE(values_at_a_step_that_is_none_are_counted_and_left_out)
