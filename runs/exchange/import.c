@@ -405,8 +405,8 @@ static enum status import_paths(struct store *store, const char *const *paths, s
     }
     if (!status && import.left_out)
         text_add(import.remark, sizeof import.remark, "; ",
-                 "%lld value%s left out: the step is below 0 or above 10^15", (long long)import.left_out,
-                 import.left_out == 1 ? " was" : "s were");
+                 "%lld value%s left out: the step is not a whole number from 0 to 10^15",
+                 (long long)import.left_out, import.left_out == 1 ? " was" : "s were");
     if (!status) {
         memcpy(out->remark, import.remark, sizeof out->remark);
         memcpy(out->names, names, sizeof out->names);

@@ -71,7 +71,7 @@ TEST_CASE(a_row_whose_step_is_none_is_left_out_and_one_without_belongs_to_the_la
         take(home, "odd.csv",
              "wall_time,step,loss,acc\n1700000000,1,3,\n1700000001,1.5,4,1\n,-1,4,\n,1e16,4,\n,nan,4,\n"
              ",,,0.5\n1700000009,2,2,yes\n"),
-        "10 values were left out: the step is below 0 or above 10^15");
+        "10 values were left out: the step is not a whole number from 0 to 10^15");
     expect(home, STEPS, "1 3.0,2 2.0");
     expect(home, MEASURES, "acc 1 0.5");
     expect(home, "select group_concat(wall_time) from steps", "1700000000.0,1700000009.0");

@@ -284,7 +284,8 @@ TEST_CASE(values_at_a_step_that_is_none_are_counted_and_left_out)
     store_fixture_home("odd-steps", home, sizeof home);
     struct store *store = store_fixture_open(home);
     if (import_files(store, &path, 1, NULL, &made, &err)) fail_msg("%s", err.text);
-    assert_string_equal(made.remark, "2 values were left out: the step is below 0 or above 10^15");
+    assert_string_equal(made.remark,
+                        "2 values were left out: the step is not a whole number from 0 to 10^15");
     store_close(store);
     expect(home, LOSSES, "0 3.0,1 2.75,2 2.5,3 2.25");
 }

@@ -93,7 +93,8 @@ TEST_CASE(a_scalar_before_the_first_step_is_left_out)
 {
     struct import_outcome outcome =
         import_texts((const char *[]){"loss.csv", SCALARS "9,-1,nan\n10,0,3\n11,1000000000000001,2\n", NULL});
-    assert_string_equal(outcome.remark, "2 values were left out: the step is below 0 or above 10^15");
+    assert_string_equal(outcome.remark,
+                        "2 values were left out: the step is not a whole number from 0 to 10^15");
     assert_int_equal(outcome.steps, 1);
     expect_cell("loss", 0, 3, false);
 }
