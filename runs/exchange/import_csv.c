@@ -280,7 +280,7 @@ static enum status read_file(struct reader *r, FILE *file)
 {
     char chunk[CHUNK_BYTES];
     int64_t line = 1;
-    bool ends = true;
+    char last = '\n';
     for (size_t n; (n = fread(chunk, 1, sizeof chunk, file)) > 0;)
         for (char *piece = chunk, *end = chunk + n, *next; piece < end; piece = next) {
             char *newline = memchr(piece, '\n', (size_t)(end - piece));
@@ -289,12 +289,13 @@ static enum status read_file(struct reader *r, FILE *file)
             size_t used = csv_parse(&r->parser, piece, (size_t)(next - piece), take_field, take_end, r);
             if (r->status) return r->status;
             if (used != (size_t)(next - piece)) return parser_error(r);
-            ends = newline;
-            line += ends;
+            line += newline != NULL;
+            last = next[-1];
         }
     if (ferror(file))
         return err_set(r->import->err, STATUS_IO, "%s: cannot read: %s", r->import->path, strerror(errno));
-    if (r->foreign && !ends && r->field + 1 < r->header_count) {
+    bool ends = last == '\n' || last == '\r';
+    if (r->foreign && !ends && (r->field + 1 < r->header_count || !last)) { /* a power cut leaves zeros */
         snprintf(r->import->remark, sizeof r->import->remark, "line %lld has no end, and was left out",
                  (long long)r->import->line);
         return r->status;

@@ -92,6 +92,22 @@ TEST_CASE(a_table_whose_last_line_is_half_written_is_read_up_to_there)
     expect(home, MEASURES, "acc 2 1.0");
 }
 
+TEST_CASE(a_carriage_return_ends_a_line_and_zeros_are_no_field)
+{
+    char home[PATH_MAX];
+    assert_string_equal(take(home, "cr.csv", "step,loss\r1,3\r2,2\r"), "");
+    expect(home, STEPS, "1 3.0,2 2.0");
+    struct import_outcome made;
+    struct err err;
+    static const char cut[] = "step,loss\n1,3\n2,2.\0\0\0";
+    store_fixture_home("zeros", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    if (exchange_import(store, "zeros.csv", cut, sizeof cut - 1, &made, &err)) fail_msg("%s", err.text);
+    store_close(store);
+    assert_string_equal(made.remark, "line 3 has no end, and was left out");
+    expect(home, STEPS, "1 3.0");
+}
+
 TEST_CASE(tables_may_have_many_columns_with_long_names)
 {
     enum { COLUMNS = 200 };
