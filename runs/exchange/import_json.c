@@ -93,6 +93,7 @@ static enum status load(struct reader *r, const struct file_map *map)
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     const char *from = (const char *)map->data, *end = from + map->size;
     bool quoted = false;
+    if (map->size >= 3 && memcmp(from, "\xEF\xBB\xBF", 3) == 0) from += 3; /* a byte order mark */
     if (map->size > FILE_MAX)
         return import_bad(r->named.scalars.import, "is larger than %d MiB: too much for JSON",
                           FILE_MAX >> 20);
@@ -123,11 +124,12 @@ static enum status read_all(struct reader *r)
     enum status status = STATUS_OK;
     r->rows = 0;
     import->line = 1;
+    const size_t flags = JSON_DISABLE_EOF_CHECK | JSON_DECODE_INT_AS_REAL; /* integers may be large */
     while (!status) {
         json_error_t error;
         for (; at < end && isspace((unsigned char)*at); at++) import->line += *at == '\n';
         if (at == end) break;
-        json_t *value = json_loadb(at, (size_t)(end - at), JSON_DISABLE_EOF_CHECK, &error);
+        json_t *value = json_loadb(at, (size_t)(end - at), flags, &error);
         if (!value && r->rows && !memchr(at, '\n', (size_t)(end - at))) {
             snprintf(import->remark, sizeof import->remark, "line %lld has no end, and was left out",
                      (long long)import->line);

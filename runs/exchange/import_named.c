@@ -78,6 +78,7 @@ enum status import_named_begin(struct import_named *named)
     if (!named->step_name && import->metrics.count)
         return err_set(import->err, STATUS_CORRUPT,
                        "%s: no number in it is called step, global_step, iteration or epoch", import->path);
+    if (is_called("current_steps", named->step_name)) import->steps_done = true; /* LLaMA-Factory's log */
     if (named->step_name)
         import_metrics_at(&import->metrics, named->step_name)->left_out =
             !scalar_column_of(scalar_word(named->step_name, word, sizeof word), &table, &rank);

@@ -141,6 +141,33 @@ TEST_CASE(objects_in_lines_are_rows)
            "0.001|-Inf");
 }
 
+TEST_CASE(json_may_begin_with_a_byte_order_mark_and_have_large_integers)
+{
+    char home[PATH_MAX];
+    assert_string_equal(take(home, "flos.jsonl",
+                             "\xEF\xBB\xBF{\"step\": 1, \"loss\": 2, \"flos\": 100000000000000000000}\n"
+                             "{\"step\": 100000000000000000000, \"loss\": 1}\n"),
+                        "2 values were left out: the step is not a whole number from 0 to 10^15");
+    expect(home, STEPS, "1 2.0");
+    expect(home, MEASURES, "flos 1 1.0e+20");
+}
+
+/* Its steps count those that are done, too. */
+TEST_CASE(the_log_of_llama_factory_has_the_steps_of_hugging_faces_trainer)
+{
+    char home[PATH_MAX];
+    assert_string_equal(
+        take(home, "trainer_log.jsonl",
+             "{\"current_steps\": 10, \"total_steps\": 20, \"loss\": 2.5, \"lr\": 5e-05, \"epoch\": 0.5, "
+             "\"percentage\": 50.0, \"elapsed_time\": \"0:00:02\", \"remaining_time\": \"0:00:02\"}\n"
+             "{\"current_steps\": 10, \"total_steps\": 20, \"eval_loss\": 2.375, \"epoch\": 0.5}\n"
+             "{\"current_steps\": 20, \"total_steps\": 20, \"loss\": 2.0, \"lr\": 0.0, \"epoch\": 1.0}\n"),
+        "");
+    expect(home, STEPS, "9 2.5,19 2.0");
+    expect(home, VALUES, "10 2.375");
+    expect(home, "select steps from runs", "20");
+}
+
 /* Its steps count those that are done. */
 TEST_CASE(the_history_of_hugging_faces_trainer_is_read)
 {
