@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -165,6 +167,12 @@ static struct dirent **list_folder(const char *path, int (*filter)(const struct 
     return entries;
 }
 
+/* Whether there is no permission to read what is in a folder. */
+static bool is_closed(const char *folder)
+{
+    return faccessat(AT_FDCWD, folder, R_OK | X_OK, AT_EACCESS) != 0;
+}
+
 static void free_list(struct dirent **entries, int count)
 {
     for (int i = 0; i < count; i++) free(entries[i]);
@@ -176,6 +184,8 @@ static enum status read_logs(struct import *import, const char *folder, const ch
                              int (*filter)(const struct dirent *), int *found)
 {
     char file[PATH_MAX];
+    if (is_closed(folder))
+        return err_set(import->err, STATUS_IO, "%s: cannot open: %s", folder, strerror(errno));
     struct dirent **logs = list_folder(folder, filter, found);
     enum status status = *found ? begin_part(import, folder, part) : STATUS_OK;
     for (int i = 0; !status && i < *found; i++) {
@@ -252,24 +262,24 @@ static enum status read_folder(struct import *import, const char *path, const ch
 {
     char inside[NAME_MAX + 2], table[PATH_MAX];
     const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
-    int found;
+    int found = 0;
     bool parts = true;
     enum status status = read_logs(import, path, part, is_log, &found);
     if (!status && !found) find_logs(path, inside, sizeof inside, &parts);
     if (!status && (found ? import->kind == IMPORT_TENSORBOARD : parts))
         status = read_parts(import, path, part, 1);
-    if (!status && !found && !parts && has_table(path, table)) {
-        status = begin_part(import, path, part);
-        return status ? status : read_file(import, table);
-    }
-    import->path = path;
-    if (status || found || parts) return status;
+    bool is_table = !status && !found && !parts && has_table(path, table);
+    if (is_table) status = begin_part(import, path, part);
+    if (is_table && !status) status = read_file(import, table);
+    import->path = path; /* those of the files in it end here */
+    if (status || found || parts || is_table) return status;
     if (*inside)
         return err_set(import->err, STATUS_USAGE,
                        "%s: has logs in its folders (name one of these, such as %s%s%s)", path, path, slash,
                        inside);
-    return err_set(import->err, STATUS_USAGE, "%s: is a folder (name the files in it: %s%s*.csv)", path, path,
-                   slash);
+    return err_set(import->err, STATUS_USAGE,
+                   "%s: is a folder without logs of TensorBoard, wandb or Lightning (name a file: %s%s*.csv)",
+                   path, path, slash);
 }
 
 /* ---- all of them ---- */
@@ -337,15 +347,16 @@ static enum status add_run(struct search *search, const char *folder, const char
 }
 
 /* Adds the run whose logs or table are in this folder, or whose logs are in parts of it; else the runs in the
- * folders below. `name`:
- * "" for the folder where the search began. */
+ * folders below. A folder that cannot be read is added, too, so that its import says so. `name`: "" for the
+ * folder where the search began. */
 static enum status search_folder(struct search *search, const char *folder, const char *name, int depth)
 {
     char path[PATH_MAX], inside[NAME_MAX + 2];
     int count;
     bool parts;
     find_logs(folder, inside, sizeof inside, &parts);
-    if (parts || has_logs(folder) || has_table(folder, path)) return add_run(search, folder, name);
+    if (parts || has_logs(folder) || has_table(folder, path) || is_closed(folder))
+        return add_run(search, folder, name);
     struct dirent **entries = list_folder(folder, is_visible, &count);
     enum status status = STATUS_OK;
     for (int i = 0; !status && depth < DEPTH_MAX && i < count; i++) {

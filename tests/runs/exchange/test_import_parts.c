@@ -1,5 +1,8 @@
 /* Logs of TensorBoard in several folders: the parts of one run, as Keras, PyTorch and tensorboardX make them,
  * and those of other runs. */
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/text.h"
@@ -273,6 +276,60 @@ TEST_CASE(folders_are_known_by_their_whole_path)
                         "run became run-2\nversion_0 is version_0-2");
     assert_string_equal(take_each(home, "project-0/logs", said, sizeof said),
                         "run is run\nversion_0 is version_0");
+}
+
+/* Lets this process pass permissions, as root may, or not. */
+static void set_override(bool on)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    const unsigned bits = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    data[0].effective = on ? data[0].effective | (data[0].permitted & bits) : data[0].effective & ~bits;
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
+TEST_CASE(what_cannot_be_read_in_a_folder_is_named)
+{
+    static const char head[] = "epoch,step,train_loss\n";
+    static const char *const closed[] = {"logs/a", "logs/b/train", "logs/c/more"};
+    char home[PATH_MAX], path[EXCHANGE_PATH_MAX];
+    struct err err = {0};
+    struct import_source *sources;
+    struct arena arena = {0};
+    size_t count;
+    store_fixture_home("closed", home, sizeof home);
+    put(home, "logs/a", LOGS "two_losses.tfevents");
+    put(home, "logs/b/train", LOGS "two_losses.tfevents");
+    put(home, "logs/b/validation", LOGS "two_losses.tfevents");
+    put(home, "logs/c", LOGS "two_losses.tfevents");
+    put(home, "logs/c/more", LOGS "two_losses.tfevents");
+    exchange_write(home, "table/metrics.csv", head, sizeof head - 1, path);
+    assert_int_equal(take(home, "table", NULL, "x", &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "/table: contains neither steps nor evaluations"));
+    snprintf(path, sizeof path, "%s/empty", home);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(take(home, "empty", NULL, "x", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "/empty: is a folder without logs of TensorBoard"));
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        assert_int_equal(chmod(kept_format("%s/%s", home, closed[i]), 0), 0);
+    snprintf(path, sizeof path, "%s/logs", home);
+    const char *const paths[] = {path};
+    struct store *store = store_fixture_open(home);
+    set_override(false);
+    assert_int_equal(import_find(paths, 1, &arena, &sources, &count, &err), STATUS_OK);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct import_outcome made;
+        assert_int_equal(import_once(store, &sources[i], &made, &err), STATUS_IO);
+        assert_non_null(strstr(err.text, kept_format("/%s: cannot open: Permission denied", closed[i])));
+    }
+    set_override(true);
+    store_close(store);
+    arena_release(&arena);
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        assert_int_equal(chmod(kept_format("%s/%s", home, closed[i]), 0700), 0);
+    expect(home, "select count(*) from runs", "0");
 }
 
 TEST_CASE(values_at_a_step_that_is_none_are_counted_and_left_out)
