@@ -10,13 +10,14 @@
 #include "runs/field.h"
 
 /* A metric and its names in other programs, in the spelling of scalar_word. Lightning logs NAME_step where it
- * also logs the mean of an epoch. Keras logs epoch_NAME, in folders called train and validation. */
+ * also logs the mean of an epoch, and the learning rate as lr-AdamW. Keras logs epoch_NAME, in folders called
+ * train and validation. */
 enum { NAMES_MAX = 10 };
 static const char *const aliases[][NAMES_MAX] = {
     {"loss", "train_loss", "training_loss", "loss_train", "loss_training", "train_loss_step", "loss_step",
      "train_epoch_loss", "epoch_loss"},
     {"lr", "learning_rate", "train_lr", "train_learning_rate", "train_epoch_learning_rate",
-     "epoch_learning_rate"},
+     "epoch_learning_rate", "lr_adamw", "lr_adam", "lr_sgd"},
     {"grad_norm", "gradient_norm", "train_grad_norm"},
     {"epoch", "train_epoch"},
     {"tokens_per_sec", "tokens_per_second"},

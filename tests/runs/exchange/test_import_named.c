@@ -37,9 +37,11 @@ TEST_CASE(a_table_of_lightning_has_a_row_for_what_was_logged_at_once)
     char home[PATH_MAX];
     assert_string_equal(
         take(home, "metrics.csv",
-             "epoch,step,train_loss_epoch,train_loss_step,val_loss\n"
-             "0,9,,2.5,\n0,19,,2.25,\n0,19,,,2.375\n0,19,2.3125,,\n1,29,,nan,\n1,39,,2.0,2.125\n"),
+             "epoch,lr-AdamW,step,train_loss_epoch,train_loss_step,val_loss\n"
+             ",0.25,9,,,\n0,,9,,2.5,\n0,,19,,2.25,\n0,,19,,,2.375\n0,,19,2.3125,,\n1,,29,,nan,\n"
+             "1,,39,,2.0,2.125\n"),
         "");
+    expect(home, "select group_concat(lr) from steps", "0.25");
     expect(home, STEPS, "9 2.5,19 2.25,29 nan,39 2.0");
     expect(home, VALUES, "19 2.375,39 2.125");
     expect(home, MEASURES, "train_loss_epoch 19 2.3125");
