@@ -130,8 +130,10 @@ before_example() {
         'anneal import checkpoint-500/'*) mkdir -p checkpoint-500 && cp "$root/tests/fixtures/logs/trainer_state.json" checkpoint-500 ;;
         'anneal import runs/'*)
             mkdir -p "${1##* }" && cp "$root/tests/fixtures/logs/tensorboard.tfevents" "${1##* }/events.out.tfevents.1" ;;
-        'anneal import runs wandb')
-            mkdir -p runs/a wandb/offline-run-1 && cp "$root/tests/fixtures/logs/tensorboard.tfevents" runs/a/events.out.tfevents.1 &&
+        'anneal import runs wandb '*)
+            mkdir -p runs/a wandb/offline-run-1 lightning_logs/version_0 &&
+                printf 'step,train_loss\n9,2.5\n' >lightning_logs/version_0/metrics.csv &&
+                cp "$root/tests/fixtures/logs/tensorboard.tfevents" runs/a/events.out.tfevents.1 &&
                 cp "$root/tests/fixtures/logs/offline.wandb" wandb/offline-run-1/run-abcd1234.wandb ;;
         'anneal import wandb/'*) mkdir -p "${1##* }" && cp "$root/tests/fixtures/logs/offline.wandb" "${1##* }/run-abcd1234.wandb" ;;
         'anneal import --store '*) ANNEAL_HOME=server/anneal anneal train my.ini --progress none ;;
