@@ -85,7 +85,7 @@ struct bpe {
     struct bpe_around {
         uint32_t ids[BPE_AROUND_MAX];
         size_t count;
-    } before, after; /* what the post-processor puts before and after a prompt */
+    } before, after; /* the tokens that a prompt gets before and behind it */
     /* private, set by bpe_finish */
     struct hash_index merge_index; /* by their pair */
     struct hash_index id_index;    /* by their pieces; only with ignore_merges or characters */

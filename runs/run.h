@@ -70,8 +70,8 @@ struct run_info {
     bool suspended; /* a signal has stopped its trainer, as Ctrl-Z does; false also where it runs elsewhere */
 };
 
-/* What a list for people says of its status: "suspended" where it would be running or paused. The store,
- * JSON, CSV and filters keep the word of status_words. */
+/* The word for the status in a table: "suspended" if the trainer is, else that of status_words, which the
+ * store, JSON, CSV and filters have in any case. */
 const char *run_status_word(const struct run_info *run);
 
 /* The description of a new run. */

@@ -206,7 +206,7 @@ static struct param_group *find_group(const struct param_groups *groups, const c
 
 static enum status unknown_key(const char *full, struct err *err)
 {
-    const char *key = err ? key_name_suggest(full) : NULL; /* of several mistakes only the first is told */
+    const char *key = err ? key_name_suggest(full) : NULL; /* the search takes long */
     return err_set(err, STATUS_USAGE, "unknown key %.100s (%s%s%s%s train --help-config lists them)", full,
                    key ? "did you mean " : "", key ? key : "", key ? "? " : "", TEXT_PROGRAM);
 }

@@ -93,7 +93,7 @@ static enum status load(struct reader *r, const struct file_map *map)
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     const char *from = (const char *)map->data, *end = from + map->size;
     bool quoted = false;
-    if (map->size >= 3 && memcmp(from, "\xEF\xBB\xBF", 3) == 0) from += 3; /* a byte order mark */
+    from += utf8_mark(from, map->size);
     if (map->size > FILE_MAX)
         return import_bad(r->named.scalars.import, "is larger than %d MiB: too much for JSON",
                           FILE_MAX >> 20);

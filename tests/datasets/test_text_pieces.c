@@ -143,7 +143,7 @@ TEST_CASE(a_byte_order_mark_is_no_part_of_a_text)
     assert_refused(write_lines("mark.txt", "\xEF\xBB\xBF"), "is empty");
 }
 
-/* What was encoded when the mark was part of the text is not read again. */
+/* An old entry of the cache, with the mark as tokens, is not used. */
 TEST_CASE(texts_that_differ_in_a_byte_order_mark_alone_are_encoded_once)
 {
     const char *path = write_lines("same.txt", "\xEF\xBB\xBFone"), *cache = scratch_path("cache_marks");

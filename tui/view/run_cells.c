@@ -254,15 +254,11 @@ static bool is_unused(const struct listing *listing, int column)
  * are shown allow: a longer curve tells less than the end of a name. */
 static void widen_names(const struct listing *listing, int stamp, int room, struct table_column *column)
 {
-    int longest = 0;
-    for (size_t i = 0; i < listing->shown_count; i++) {
-        int w = glyph_text_width(listing->runs[listing->shown[i]].name);
-        if (w > longest) longest = w;
+    int most = column->max < column->min + room ? column->max : column->min + room;
+    for (size_t i = 0; i < listing->shown_count && column->min < most; i++) {
+        int w = glyph_text_width(listing->runs[listing->shown[i]].name) + (stamp ? 1 + stamp : 0);
+        if (w > column->min) column->min = w < most ? w : most;
     }
-    longest += stamp ? 1 + stamp : 0;
-    if (longest > column->max) longest = column->max;
-    if (longest > column->min + room) longest = column->min + room;
-    if (longest > column->min) column->min = longest;
 }
 
 void run_cells_fit(const struct listing *listing, const struct run_stamps *stamps, int width, int gap,

@@ -254,7 +254,7 @@ TEST_CASE(runs_in_folders_with_long_names_are_told_apart)
                         "version_1 became version_1\nversion_10 became version_10");
 }
 
-/* Of Lightning's tables the path is all that tells them apart. */
+/* Lightning's tables have no times: only their paths differ. */
 TEST_CASE(folders_are_known_by_their_whole_path)
 {
     static const char table[] = "epoch,step,train_loss\n0,4,2\n0,9,1\n";

@@ -166,7 +166,7 @@ STAGE_CASE(a_sweep_does_not_call_a_killed_run_saved, struct stage *s)
     assert_non_null(strstr(process_stderr(p), "a run ended without saving"));
 }
 
-/* What programs read stays as it is stored. */
+/* JSON has the stored word. */
 STAGE_CASE(a_suspended_trainer_is_said_to_be_so_wherever_people_read_of_its_run, struct stage *s)
 {
     pid_t trainer;
