@@ -56,12 +56,9 @@ typedef uint32_t quad __attribute__((vector_size(16)));
 typedef uint32_t unaligned_quad __attribute__((vector_size(16), aligned(2), may_alias));
 typedef uint32_t unaligned_words __attribute__((vector_size(SIMD_LANES * 4), aligned(4), may_alias));
 
-static inline void words_store(uint32_t *out, simd_words x, int count)
+static inline void words_store(uint32_t *out, simd_words x)
 {
-    if (count == SIMD_LANES)
-        *(unaligned_words *)out = x;
-    else
-        memcpy(out, &x, (size_t)count * sizeof *out);
+    *(unaligned_words *)out = x;
 }
 
 /* Four words of every fourth line, beginning with that of `line`. */
@@ -120,75 +117,68 @@ static inline uint32_t pair(const char *first, const char *second)
     return low | (uint32_t)high << 16;
 }
 
-/* Words [from, words) of each of `width` lines; those of lines from `count` on are 0. */
-static inline void pack_each(uint32_t *out, int width, const struct lines *x, int count, int from, int steps,
-                             enum form form)
-{
-    int each = form == FORM_PAIRS ? 2 : 1;
-    for (int k = from; k < steps; k += each)
-        for (int i = 0; i < width; i++) {
-            uint32_t *word = out + (ptrdiff_t)(k / each) * width + i;
-            const char *at = i < count ? element_at(x, i, k) : NULL;
-            if (!at)
-                *word = 0;
-            else if (form == FORM_FLOATS)
-                memcpy(word, at, sizeof *word);
-            else if (form == FORM_WIDENED)
-                *word = pair(at, NULL) << 16;
-            else
-                *word = pair(at, k + 1 < steps ? at + x->step : NULL);
-        }
-}
-
-/* Lines whose steps lie one after the other. Those that do not exist are the first one again. */
+/* Lines whose steps lie one after the other. */
 INLINE void pack_rows(uint32_t *out, int width, const struct lines *x, int count, int steps,
                       const enum form form)
 {
-    const int each = form == FORM_FLOATS ? 4 : 8; /* steps at a time */
-    int k = 0;
+    const int each = form == FORM_FLOATS ? 4 : 8,
+              word_steps = form == FORM_PAIRS ? 2 : 1; /* steps at a time */
     for (int i = 0; i < width; i += SIMD_LANES) {
-        const char *line[SIMD_LANES];
+        const char *line[SIMD_LANES]; /* the first one, too, for those that do not exist */
         uint32_t *to = out + i;
-        int stored = i > 0 && width - i < SIMD_LANES ? width - i : SIMD_LANES;
+        int k = 0;
         for (int j = 0; j < SIMD_LANES; j++) line[j] = element_at(x, i + j < count ? i + j : 0, 0);
-        for (k = 0; k + each <= steps; k += each) {
+        for (; k + each <= steps; k += each) {
             simd_words words[4];
             words_transpose(words, line, (ptrdiff_t)k * x->element_bytes);
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++) {
-                words_store(to, form == FORM_WIDENED ? words[j] << 16 : words[j], stored);
+                words_store(to, form == FORM_WIDENED ? words[j] << 16 : words[j]);
                 to += width;
                 if (form != FORM_WIDENED) continue;
-                words_store(to, words[j] & 0xffff0000, stored);
+                words_store(to, words[j] & 0xffff0000);
                 to += width;
             }
         }
+        for (; k < steps; k += word_steps, to += width)
+            for (int j = 0; j < SIMD_LANES; j++) {
+                const char *at = line[j] + k * x->step;
+                if (form == FORM_FLOATS)
+                    memcpy(to + j, at, sizeof *to);
+                else if (form == FORM_WIDENED)
+                    to[j] = pair(at, NULL) << 16;
+                else
+                    to[j] = pair(at, k + 1 < steps ? at + x->step : NULL);
+            }
     }
-    pack_each(out, width, x, count, k, steps, form);
+}
+
+/* `count` elements that lie one after the other, as words; bf16 is widened. */
+INLINE simd_words words_at(const char *at, int count, const enum form form)
+{
+    return form == FORM_FLOATS ? (simd_words)float_at((const float *)(const void *)at, count)
+                               : (simd_words)bf16_at((const uint16_t *)(const void *)at, count);
 }
 
 /* Lines whose elements of a step lie one after the other. */
 INLINE void pack_columns(uint32_t *out, int width, const struct lines *x, int count, int steps,
                          const enum form form)
 {
-    const int each = form == FORM_PAIRS ? 2 : 1;
-    int k = 0;
-    for (; k + each <= steps && count >= (width + SIMD_LANES - 1) / SIMD_LANES * SIMD_LANES;
-         k += each, out += width)
+    for (int k = 0; k < steps; k += form == FORM_PAIRS ? 2 : 1, out += width)
         for (int i = 0; i < width; i += SIMD_LANES) {
+            int left = count - i, here = left > SIMD_LANES ? SIMD_LANES : left > 0 ? left : 0;
             const char *at = element_at(x, i, k);
             if (width == 2 * SIMD_LANES) /* the next panel's; tiles fetch those of strips */
                 __builtin_prefetch(at + (2 * width - 1) * x->element_bytes, 0, 2);
-            simd_words first = form == FORM_FLOATS ? (simd_words)simd_load((const float *)(const void *)at)
-                                                   : (simd_words)simd_load_bf16((const void *)at);
+            simd_words words = words_at(at, here, form);
             if (form == FORM_PAIRS)
-                first = first >> 16 | (simd_words)simd_load_bf16((const void *)(at + x->step));
-            words_store(out + i, first, i > 0 && width - i < SIMD_LANES ? width - i : SIMD_LANES);
+                words = words >> 16 | (k + 1 < steps ? words_at(at + x->step, here, form) : (simd_words){0});
+            words_store(out + i, words);
         }
-    pack_each(out - (ptrdiff_t)(k / each) * width, width, x, count, k, steps, form);
 }
 
-/* out (words, width): for each word of the steps, that of each line. `count` lines exist from here on. */
+/* out (words, width), width a multiple of SIMD_LANES: for each word of the steps, that of each line. Of the
+ * lines `count` exist from here on; the others' words are not used. */
 static inline void pack(uint32_t *out, int width, const struct lines *from, int line, int step, int count,
                         int steps, enum form form)
 {

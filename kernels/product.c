@@ -26,11 +26,12 @@ enum {
     LANES = SIMD_LANES,
     ROWS = ROWS_MAX,
     COLUMNS = 2 * LANES,
-    WORDS = 256,                                   /* of k at a time, at most: a strip of a is 14 KiB */
-    BLOCK = LANES == 16 ? 576 : 1024,              /* columns of b at a time, at most: 576 or 1024 KiB */
-    STRIP = (ROWS * WORDS + LANES + 15) / 16 * 16, /* whole vectors are stored, also of the last words */
-    GROUP = LANES == 16 ? 1 : 144 / ROWS,          /* strips of a at a time: 14 or 144 KiB */
-    BESIDE = LANES == 16 ? 576 : 512, /* columns at a time where sums are kept until all steps are done */
+    WORDS = 256,                                /* of k at a time, at most */
+    BLOCK = LANES == 16 ? 576 : 1024,           /* columns of b at a time, at most: 576 or 1024 KiB */
+    PITCH = (ROWS + LANES - 1) / LANES * LANES, /* words of a step of a strip: whole vectors are stored */
+    STRIP = PITCH * WORDS,
+    GROUP = LANES == 16 ? 1 : 144 / ROWS, /* strips of a at a time: 16 or 192 KiB */
+    BESIDE = LANES == 16 ? 576 : 512,     /* columns at a time where sums are kept until all steps are done */
     SUMS = 512 * BESIDE,
     BYTES = 4 * (BLOCK * WORDS + GROUP * STRIP + SUMS)
 };
@@ -84,7 +85,7 @@ INLINE void fetch_some(struct fetch *f, int *out_rows, int *a_lines)
     }
 }
 
-/* Rows of a as a tile reads them. Packed: word k of row r is number k · rows + r. In place: rows are `row`
+/* Rows of a as a tile reads them. Packed: word k of row r is number k · PITCH + r. In place: rows are `row`
  * bytes apart, and at[i] is row 3i, so that few registers reach all of them. */
 struct strip {
     const char *at[(ROWS + 2) / 3];
@@ -98,7 +99,7 @@ INLINE void tile_add(const int rows, const bool pairs, const bool packed, simd_v
     simd_vector b0 = simd_load(b + k * COLUMNS), b1 = simd_load(b + k * COLUMNS + LANES);
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++) {
-        const char *at = packed ? a->at[0] + 4 * (k * rows + r) : a->at[r / 3] + r % 3 * a->row + 4 * k;
+        const char *at = packed ? a->at[0] + 4 * (k * PITCH + r) : a->at[r / 3] + r % 3 * a->row + 4 * k;
         float x = *(const tile_word *)(const void *)at;
         sum[r][0] = tile_step(sum[r][0], x, b0, pairs);
         sum[r][1] = tile_step(sum[r][1], x, b1, pairs);
@@ -114,7 +115,7 @@ INLINE void step_apart(void)
 
 INLINE void strip_advance(struct strip *a, const int rows, const bool packed, const int words)
 {
-    for (int i = 0; i < (packed ? 1 : (rows + 2) / 3); i++) a->at[i] += 4 * words * (packed ? rows : 1);
+    for (int i = 0; i < (packed ? 1 : (rows + 2) / 3); i++) a->at[i] += 4 * words * (packed ? PITCH : 1);
 }
 
 /* sums (rows, COLUMNS) = or, with `more`, += the product of `rows` lines of a and COLUMNS lines of b, which
@@ -258,7 +259,7 @@ static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1,
         int count = least(strips - first, GROUP), at[GROUP + 1];
         for (int s = 0; s <= count; s++) at[s] = m0 + (int)((long)(m1 - m0) * (first + s) / strips);
         for (int s = 0; s < count && !p->in_place; s++)
-            pack(p->strip + s * STRIP, at[s + 1] - at[s], &p->a, at[s], k, p->M - at[s], steps, p->a_form);
+            pack(p->strip + s * STRIP, PITCH, &p->a, at[s], k, p->M - at[s], steps, p->a_form);
         /* not the next strip, but those after it: memory is too slow for that one */
         int soon = least(at[count] + ROWS, m1);
         fetch.a = ahead_of(&p->a, soon, k, least(m1 - soon, GROUP * ROWS), steps, panels * count);

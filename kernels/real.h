@@ -38,15 +38,7 @@ static inline void real_store(real *x, simd_vector value)
 /* The first `count` elements; the other lanes are 0. */
 static inline simd_vector real_at(const real *x, int count)
 {
-    if (count == SIMD_LANES) return real_load(x);
-#ifdef __AVX512F__
-    __m256i halves = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), x);
-    return (simd_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
-#else
-    uint16_t part[SIMD_LANES] = {0};
-    memcpy(part, x, (size_t)count * sizeof *x);
-    return simd_load_bf16(part);
-#endif
+    return bf16_at(&x->bits, count);
 }
 
 static inline void real_put(real *x, simd_vector value, int count)

@@ -61,9 +61,15 @@ static inline void simd_store(float *x, simd_vector value)
 static inline simd_vector float_at(const float *x, int count)
 {
     if (count == SIMD_LANES) return simd_load(x);
+#if defined(__AVX512F__)
+    return (simd_vector)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), x);
+#elif defined(__AVX__)
+    return (simd_vector)_mm256_maskload_ps(x, (__m256i)(SIMD_COUNT < count));
+#else
     simd_vector part = {0};
     memcpy(&part, x, (size_t)count * sizeof *x);
     return part;
+#endif
 }
 
 static inline void float_put(float *x, simd_vector value, int count)
@@ -83,6 +89,20 @@ static inline simd_vector simd_load_bf16(const uint16_t *x)
 #else
     simd_halves halves = *(const simd_unaligned_halves *)x;
     return (simd_vector)(__builtin_convertvector(halves, simd_words) << 16);
+#endif
+}
+
+/* The first `count` of them; the other lanes are 0. */
+static inline simd_vector bf16_at(const uint16_t *x, int count)
+{
+    if (count == SIMD_LANES) return simd_load_bf16(x);
+#ifdef __AVX512F__
+    __m256i halves = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), x);
+    return (simd_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+#else
+    uint16_t part[SIMD_LANES] = {0};
+    memcpy(part, x, (size_t)count * sizeof *x);
+    return simd_load_bf16(part);
 #endif
 }
 
