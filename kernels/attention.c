@@ -71,10 +71,11 @@ static void fetch_next(const struct problem *p, const real *query, const real *k
                        int i)
 {
     if ((i + 1) * TILE >= p->T) return;
-    const struct tile_ahead next[3] = {ahead_of(p, keys + TILE * p->row, p->row, i + 1),
-                                       ahead_of(p, values + TILE * p->row, p->row, i + 1),
-                                       ahead_of(p, query + TILE * p->row, p->row, i + 1)};
-    for (int r = 0; r < TILE; r += TILE_ROWS) tile_fetch(next, r), tile_fetch(next + 1, r);
+    struct tile_soon soon = {0};
+    tile_need_soon(&soon, ahead_of(p, keys + TILE * p->row, p->row, i + 1));
+    tile_need_soon(&soon, ahead_of(p, values + TILE * p->row, p->row, i + 1));
+    tile_need_soon(&soon, ahead_of(p, query + TILE * p->row, p->row, i + 1));
+    while (soon.lines > 0) tile_fetch(&soon);
 }
 
 /* whole: the worker does query tiles 0 to i of the head one after the other. */
@@ -99,15 +100,16 @@ static void forward_tile(const struct problem *p, real *out, float *lse, float *
                                                             .keep = j > first ? q.softmax.keep : NULL};
         band_make(&band, p, q.first, i, j);
         if (!band.whole) score.columns = band.queries, sum.steps = band.keys;
-        struct tile_ahead soon[2] = {{0}};
+        struct tile_soon soon = {0};
         if (j < i) {
-            soon[0] = ahead_of(p, keys + next, p->row, j + 1);
-            soon[1] = ahead_of(p, v + next, p->row, j + 1);
+            tile_need_soon(&soon, ahead_of(p, keys + next, p->row, j + 1));
+            tile_need_soon(&soon, ahead_of(p, v + next, p->row, j + 1));
         } else {
-            soon[0] = ahead_of(p, out + out_at(p, b, i * TILE, h), p->out_row, i);
-            if ((i + 1) * TILE < p->T) soon[1] = ahead_of(p, query + TILE * p->row, p->row, i + 1);
+            tile_need_soon(&soon, ahead_of(p, out + out_at(p, b, i * TILE, h), p->out_row, i));
+            if ((i + 1) * TILE < p->T)
+                tile_need_soon(&soon, ahead_of(p, query + TILE * p->row, p->row, i + 1));
         }
-        score.ahead = soon;
+        score.soon = sum.soon = &soon;
         if (p->amx)
             tile_amx(scores, TILE, tile_rows_of(wide, keys + at, p->row, columns, p->HS), queries, TILE,
                      columns, rows, p->HS, false);

@@ -133,26 +133,20 @@ static void make_means(const struct problem *p, int b, int h, int i)
     }
 }
 
-/* Rows of tiles that are needed soon, each fetched during one of the products. */
-struct soon {
-    struct tile_ahead score[2], dp[2], dv[2];
-};
-
-static void queries_soon(const struct problem *p, struct soon *soon, int b, int h, int i, int j)
+static void queries_soon(const struct problem *p, struct tile_soon *soon, int b, int h, int i, int j)
 {
-    soon->score[0] = ahead_of(p, p->qkv + qkv_at(p, b, i * TILE, h), p->row, i);
-    soon->score[1] = ahead_of(p, p->dout + out_at(p, b, i * TILE, h), p->out_row, i);
+    tile_need_soon(soon, ahead_of(p, p->qkv + qkv_at(p, b, i * TILE, h), p->row, i));
+    tile_need_soon(soon, ahead_of(p, p->dout + out_at(p, b, i * TILE, h), p->out_row, i));
     if (j == first_key_tile(p, b, i))
-        soon->dp[0] = ahead_of(p, p->out + out_at(p, b, i * TILE, h), p->out_row, i);
+        tile_need_soon(soon, ahead_of(p, p->out + out_at(p, b, i * TILE, h), p->out_row, i));
 }
 
 /* Keys and values of x, which is qkv or dqkv. */
-static void keys_soon(const struct problem *p, struct tile_ahead ahead[2], const real *x, int b, int kv,
-                      int j)
+static void keys_soon(const struct problem *p, struct tile_soon *soon, const real *x, int b, int kv, int j)
 {
     const real *keys = x + qkv_at(p, b, j * TILE, p->NH + kv);
-    ahead[0] = ahead_of(p, keys, p->row, j);
-    ahead[1] = ahead_of(p, keys + (ptrdiff_t)p->NKV * p->HS, p->row, j);
+    tile_need_soon(soon, ahead_of(p, keys, p->row, j));
+    tile_need_soon(soon, ahead_of(p, keys + (ptrdiff_t)p->NKV * p->HS, p->row, j));
 }
 
 /* Sets a row of p and ds to 0 outside the keys that were computed. */
@@ -164,20 +158,19 @@ static void clear_outside(float *prob, float *ds, struct tile_span keys)
 }
 
 /* p and ds of query tile i (loaded) against key tile j (loaded). */
-static void score_gradients(const struct problem *p, struct backward_scratch *s, const struct soon *soon,
+static void score_gradients(const struct problem *p, struct backward_scratch *s, struct tile_soon *soon,
                             int b, int h, int i, int j)
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j);
-    struct tile_how score = {.pairs = p->pairs, .ahead = soon->score},
-                    dp = {.pairs = p->pairs, .ahead = soon->dp};
+    struct tile_how how = {.pairs = p->pairs, .soon = soon};
     band_make(&s->band, p, s->first_of, i, j);
-    if (!s->band.whole) score.columns = dp.columns = s->band.keys;
+    if (!s->band.whole) how.columns = s->band.keys;
     if (p->amx) {
         tile_amx(s->p, TILE, s->amx_q, s->keys_t, TILE, rows, columns, p->HS, false);
         tile_amx(s->ds, TILE, s->amx_dout, s->values_t, TILE, rows, columns, p->HS, false);
     } else {
-        tile_multiply(s->p, TILE, s->q_rows, s->keys_t, TILE, rows, columns, p->HS, score);
-        tile_multiply(s->ds, TILE, s->dout_rows, s->values_t, TILE, rows, columns, p->HS, dp);
+        tile_multiply(s->p, TILE, s->q_rows, s->keys_t, TILE, rows, columns, p->HS, how);
+        tile_multiply(s->ds, TILE, s->dout_rows, s->values_t, TILE, rows, columns, p->HS, how);
     }
     const float *lse = p->lse + ((ptrdiff_t)b * p->NH + h) * p->T + i * TILE, *means = means_at(p, b, h, i);
     const float unit = p->scale * REAL_LOG2_E;
@@ -203,7 +196,7 @@ static void score_gradients(const struct problem *p, struct backward_scratch *s,
     tile_round_pairs(s->ds, (real *)(s->p + TILE * TILE / 2), rounded_rows);
 }
 
-static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, const struct soon *soon,
+static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, struct tile_soon *soon,
                        int i, int j, bool first)
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
@@ -212,10 +205,9 @@ static void add_to_dkv(const struct problem *p, const struct backward_scratch *s
         tile_amx(s->dk, TILE, s->q_t, s->ds, TILE, p->HS, columns, rows, !first);
         return;
     }
-    struct tile_how how = {p->pairs, !first, NULL, NULL, s->band.whole ? NULL : s->band.queries, soon->dv};
+    struct tile_how how = {p->pairs, !first, NULL, NULL, s->band.whole ? NULL : s->band.queries, soon};
     struct tile_operand p_t = {s->p, 1, TILE, TILE}, ds_t = {s->ds, 1, TILE, TILE};
     tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, how);
-    how.ahead = NULL;
     tile_multiply(s->dk, width, ds_t, s->q, width, columns, width, rows, how);
 }
 
@@ -247,16 +239,16 @@ static void backward_key_tile(const struct problem *p, struct backward_scratch *
     for (int g = 0; g < p->group; g++)
         for (int i = j, h = kv * p->group + g; i <= last; i++) {
             load_query_tile(p, s, b, h, i, j);
-            struct soon soon = {0};
+            struct tile_soon soon = {0};
             if (with_dq && j == first_key_tile(p, b, i)) make_means(p, b, h, i);
-            if (i == j) soon.dp[1] = ahead_of(p, p->dqkv + qkv_at(p, b, i * TILE, h), p->row, i);
-            if (i == last && g + 1 == p->group) keys_soon(p, soon.dv, p->dqkv, b, kv, j);
+            if (i == j) tile_need_soon(&soon, ahead_of(p, p->dqkv + qkv_at(p, b, i * TILE, h), p->row, i));
+            if (i == last && g + 1 == p->group) keys_soon(p, &soon, p->dqkv, b, kv, j);
             if (i < last)
                 queries_soon(p, &soon, b, h, i + 1, j);
             else if (g + 1 < p->group)
                 queries_soon(p, &soon, b, h + 1, j, j);
             else if ((j + 1) * TILE < p->T)
-                keys_soon(p, soon.score, p->qkv, b, kv, j + 1);
+                keys_soon(p, &soon, p->qkv, b, kv, j + 1);
             score_gradients(p, s, &soon, b, h, i, j);
             add_to_dkv(p, s, &soon, i, j, i == j && g == 0);
             if (with_dq) add_to_dq(p, s, s->dq_sums ? s->dq_sums + sums_at(p, g, i) : NULL, b, h, i, j);
@@ -278,8 +270,8 @@ static void backward_query_tile(const struct problem *p, struct backward_scratch
 {
     load_query_tile(p, s, b, h, i, first_key_tile(p, b, i));
     for (int j = first_key_tile(p, b, i); j <= i; j++) {
-        struct soon soon = {0};
-        if (j < i) keys_soon(p, soon.score, p->qkv, b, h / p->group, j + 1);
+        struct tile_soon soon = {0};
+        if (j < i) keys_soon(p, &soon, p->qkv, b, h / p->group, j + 1);
         load_key_tile(p, s, b, h / p->group, j);
         score_gradients(p, s, &soon, b, h, i, j);
         add_to_dq(p, s, s->dk, b, h, i, j);

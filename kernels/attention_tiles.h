@@ -126,7 +126,7 @@ static inline void band_make(struct band *band, const struct problem *p, const i
 /* The rows of a tile of qkv, out, or dout, in the cache before they are needed. */
 static inline struct tile_ahead ahead_of(const struct problem *p, const real *rows, ptrdiff_t step, int tile)
 {
-    return (struct tile_ahead){rows, step * (ptrdiff_t)sizeof(real), tile_rows(p, tile),
+    return (struct tile_ahead){(const char *)rows, step * (ptrdiff_t)sizeof(real), tile_rows(p, tile),
                                p->HS * (int)sizeof(real)};
 }
 

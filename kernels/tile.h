@@ -41,14 +41,52 @@ struct tile_span {
     int from, to;
 };
 
-/* `count` rows of `bytes` that are needed soon: each group of rows of a product fetches as many of them into
- * the second-level cache. Rows of a head are far from each other in memory, so the processor does not guess
- * them. */
+/* `count` rows of `bytes`, `step` bytes from each other. */
 struct tile_ahead {
-    const void *rows;
-    ptrdiff_t step; /* bytes from a row to the next */
+    const char *rows;
+    ptrdiff_t step;
     int count, bytes;
 };
+
+/* Rows that are needed soon: products fetch them into the second-level cache, a line every second step, as
+ * many at once would hold up their own loads. Rows of a head are far from each other in memory, so the
+ * processor does not guess them. */
+struct tile_soon {
+    struct tile_ahead of[6];
+    int count, now; /* of `of` */
+    int row;        /* of of[now] */
+    int lines;      /* that are left of this row, from `line` on; 0: no row is left */
+    const char *line;
+};
+
+static inline int row_lines(const struct tile_ahead *rows)
+{
+    return (rows->bytes + 63) / 64;
+}
+
+static inline void tile_need_soon(struct tile_soon *soon, struct tile_ahead rows)
+{
+    if (rows.count == 0) return;
+    if (soon->lines == 0) soon->line = rows.rows, soon->lines = row_lines(&rows);
+    soon->of[soon->count++] = rows;
+}
+
+static inline void tile_next_row(struct tile_soon *soon)
+{
+    if (++soon->row == soon->of[soon->now].count) soon->row = 0, soon->now++;
+    if (soon->now == soon->count) return;
+    const struct tile_ahead *rows = &soon->of[soon->now];
+    soon->line = rows->rows + soon->row * rows->step;
+    soon->lines = row_lines(rows);
+}
+
+INLINE void tile_fetch(struct tile_soon *soon)
+{
+    if (soon->lines == 0) return;
+    __builtin_prefetch(soon->line, 0, 2);
+    soon->line += 64;
+    if (--soon->lines == 0) tile_next_row(soon);
+}
 
 /* How a product is computed. */
 struct tile_how {
@@ -57,12 +95,12 @@ struct tile_how {
     const float *keep;               /* with add: the factor of what is in each row of c; NULL: 1 */
     const struct tile_span *columns; /* of each group of rows, those needed; NULL: all */
     const struct tile_span *steps;   /* of each group of rows, those that are not 0; NULL: all */
-    const struct tile_ahead *ahead;  /* two; NULL: none */
+    struct tile_soon *soon;          /* what to fetch; NULL: nothing */
 };
 
 INLINE void tile_block(const int count, const int vectors, const bool pairs, float *c, ptrdiff_t ldc,
                        const tile_word *const a[TILE_ROWS], ptrdiff_t k_step, const float *b, ptrdiff_t ldb,
-                       int words, bool add, const float *keep)
+                       int words, bool add, const float *keep, struct tile_soon *soon)
 {
     simd_vector sum[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 4
@@ -73,6 +111,7 @@ INLINE void tile_block(const int count, const int vectors, const bool pairs, flo
             if (keep) sum[r][v] *= keep[r];
         }
     for (int k = 0; k < words; k++) {
+        if (soon && k % 2) tile_fetch(soon);
         const float *bk = b + k * ldb;
         ptrdiff_t at = k * k_step;
         simd_vector y[TILE_VECTORS];
@@ -91,14 +130,6 @@ INLINE void tile_block(const int count, const int vectors, const bool pairs, flo
         for (int v = 0; v < vectors; v++) simd_store(c + r * ldc + v * SIMD_LANES, sum[r][v]);
 }
 
-static inline void tile_fetch(const struct tile_ahead *ahead, int row)
-{
-    for (int i = 0; ahead && i < 2; i++, ahead++)
-        for (int r = row; r < row + TILE_ROWS && r < ahead->count; r++)
-            for (int at = 0; at < ahead->bytes; at += 64)
-                __builtin_prefetch((const char *)ahead->rows + r * ahead->step + at, 0, 2);
-}
-
 /* c (M,N) = or += a (M,K) b (K,N). M > 1 is rounded up to whole groups and N to whole vectors, which c (row
  * length ldc) and b (row length ldb) must have room for; K and `steps` to whole words. */
 static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const float *b, int ldb, int M,
@@ -115,7 +146,6 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
             rows[i] = a.data + (r + i < a.rows ? r + i : a.rows - 1) * a.row_step + k.from * a.k_step;
         float *out = c + (ptrdiff_t)r * ldc;
         const float *steps = b + (ptrdiff_t)k.from * ldb;
-        tile_fetch(how.ahead, r);
         int at = n.from / SIMD_LANES * SIMD_LANES;
         for (int left; (left = (n.to - at + SIMD_LANES - 1) / SIMD_LANES) > 0;) {
             /* few vectors do not hide the latency: rather three and two than four and one */
@@ -124,7 +154,7 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
                                                                            : left;
 #define TILE_BLOCK(count, vectors, pairs)                                                                    \
     tile_block(count, vectors, pairs, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,         \
-               how.add, keep)
+               how.add, keep, how.soon)
 #define TILE_CASE(vectors)                                                                                   \
     case vectors:                                                                                            \
         if (M == 1)                                                                                          \
