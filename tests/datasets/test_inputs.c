@@ -463,6 +463,9 @@ TEST_CASE(validation_tokens_must_fit_the_corpus)
     assert_ok(
         corpus_prepare(&input, 1, "bpe:299", NULL, cache, scratch_path("t299.tok"), NULL, &summary, &err),
         &err);
+    open_corpus(folder, "bpe:2048", &corpus); /* nothing says with which tokenizer it was prepared */
+    assert_ok(corpus_open_validation(&corpus, scratch_path("t299.tok"), NULL, cache, NULL, &err), &err);
+    corpus_close(&corpus);
     open_corpus(scratch_path("t300.tok"), "bpe:2048", &corpus);
     scratch_tok(val, (uint32_t[]){12, 300, 3}, 3);
     assert_int_equal(corpus_open_validation(&corpus, val, NULL, cache, NULL, &err), STATUS_CORRUPT);

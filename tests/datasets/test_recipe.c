@@ -100,6 +100,8 @@ TEST_CASE(a_bible_that_is_missing_or_wrong_is_refused)
         assert_int_equal(layout(raw[i], strlen(raw[i]), &text, &n, &err), STATUS_FAILED);
         assert_non_null(strstr(err.text, "31102"));
     }
+    assert_int_equal(layout("Ge1:1 \n", 7, &text, &n, &err), STATUS_FAILED); /* a verse without words */
+    assert_non_null(strstr(err.text, " 0 verses"));
     /* 32,000 chapters: more than there is room for */
     size_t capacity = 32000 * 16, count = 0;
     char *many = malloc(capacity);

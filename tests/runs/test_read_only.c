@@ -173,6 +173,7 @@ static void expect_no_runs(const char *place, enum store_access access)
 TEST_CASE_WITH(a_place_without_a_database_has_no_runs_and_gets_none, NULL, unmount)
 {
     struct store *store = NULL;
+    struct err err = {0};
     char place[PATH_MAX + 8];
     open_place("empty");
     snprintf(place, sizeof place, "%s/mistyped", home);
@@ -181,7 +182,9 @@ TEST_CASE_WITH(a_place_without_a_database_has_no_runs_and_gets_none, NULL, unmou
     assert_false(file_exists(place));
     shut();
     expect_no_runs(view, STORE_READ);
-    assert_int_equal(store_open(view, STORE_VIEW, &store, NULL), STATUS_NOT_FOUND);
+    assert_int_equal(store_open(view, STORE_VIEW, &store, &err), STATUS_NOT_FOUND);
+    assert_non_null(
+        strstr(err.text, "there is no run database, and the folder is read-only (set ANNEAL_HOME"));
 }
 
 TEST_CASE(where_it_can_be_written_a_store_to_view_is_made_like_any)

@@ -250,6 +250,8 @@ TEST_CASE(keys_that_change_nothing_are_let_pass)
         "\"is_llama_config\": true, \"transformers.js_config\": {\"dtype\": \"q4\"}",
         ("\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e4, "
          "\"partial_rotary_factor\": 1.0}"),
+        ("\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2.0}, "
+         "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}"),
     };
     for (int k = 0; k < 4; k++)
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) kind_of(kinds[k], keys[i]);

@@ -116,6 +116,13 @@ TEST_CASE(any_version_in_the_file_and_any_number_in_its_rows_is_survived)
                    " reservations where bytes = 1048576");
         assert_int_equal(ledger_left(ledger, &room, &left, &err), STATUS_OK);
         assert_int_equal(left, (int64_t)899 * MIB);
+        change("hostile", "update reservations set used = 9223372036854775807 where bytes = 1048576");
+        struct reservation *rows;
+        size_t count;
+        assert_int_equal(ledger_list(ledger, room.device, &rows, &count, &err), STATUS_OK);
+        assert_int_equal(count, 4);
+        for (size_t row = 0; row < count; row++) assert_true(rows[row].used <= rows[row].bytes);
+        free(rows);
         change("hostile", "delete from reservations");
         ledger_close(ledger);
     }

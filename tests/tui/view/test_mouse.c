@@ -208,8 +208,11 @@ TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
     workbench_key(workbench, K_ESCAPE);
     headless_type(workbench, "?");
     headless_expect(workbench, 80, 24, 80, "Keys");
-    report(workbench, K_WHEEL, 10, 7, 1);
-    headless_expect(workbench, 80, 24, 80, "Keys");
+    headless_expect_not(workbench, 80, 24, "leave the workbench"); /* the last line */
+    for (int i = 0; i < 99; i++) report(workbench, K_WHEEL, 10, 7, 1);
+    headless_expect(workbench, 80, 24, 80, "Keys", "leave the workbench");
+    for (int i = 0; i < 99; i++) report(workbench, K_WHEEL, 10, 7, -1);
+    headless_expect_not(workbench, 80, 24, "leave the workbench");
     report(workbench, K_CLICK, 10, 7, 0);
     headless_expect_not(workbench, 80, 24, "Keys");
     report(workbench, K_CLICK, 10, 5, 0);
