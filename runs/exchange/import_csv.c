@@ -27,6 +27,7 @@ struct reader {
 
     /* of another program's table */
     bool foreign;
+    unsigned char separator;
     struct import_named named;
     struct import_number row[HEADER_MAX]; /* its numbers */
     size_t count;
@@ -310,6 +311,7 @@ static enum status read_once(struct reader *r, FILE *file)
 {
     if (csv_init(&r->parser, CSV_STRICT | CSV_STRICT_FINI | CSV_EMPTY_IS_NULL | CSV_APPEND_NULL) != 0)
         return err_no_memory(r->import->err, "reading %s", r->import->path);
+    csv_set_delim(&r->parser, r->separator);
     csv_set_realloc_func(&r->parser, bounded_realloc);
     csv_set_space_func(&r->parser, is_no_space);
     csv_set_blk_size(&r->parser,
@@ -321,6 +323,20 @@ static enum status read_once(struct reader *r, FILE *file)
     return status || !r->in_header ? status : import_bad(r->import, "is empty: a header is missing");
 }
 
+static enum status go_to(struct import *import, FILE *file, long place)
+{
+    if (fseek(file, place, SEEK_SET) == 0) return STATUS_OK;
+    return err_set(import->err, STATUS_IO, "%s: cannot read: %s", import->path, strerror(errno));
+}
+
+/* Other programs may write a semicolon or a tab: a header without a comma tells. */
+static unsigned char next_separator(FILE *file)
+{
+    char line[CHUNK_BYTES];
+    if (!fgets(line, sizeof line, file) || strchr(line, ',')) return CSV_COMMA;
+    return strchr(line, ';') ? ';' : strchr(line, '\t') ? '\t' : CSV_COMMA;
+}
+
 enum status import_read_csv(struct import *import, FILE *file)
 {
     long begin = ftell(file);
@@ -328,11 +344,12 @@ enum status import_read_csv(struct import *import, FILE *file)
     if (!r) return err_no_memory(import->err, "reading %s", import->path);
     r->import = r->named.scalars.import = import;
     r->named.scalars.survey = true;
-    enum status status = read_once(r, file);
+    r->separator = next_separator(file);
+    enum status status = go_to(import, file, begin);
+    if (!status) status = read_once(r, file);
     if (!status && r->foreign) {
         status = import_named_begin(&r->named);
-        if (!status && fseek(file, begin, SEEK_SET) != 0)
-            status = err_set(import->err, STATUS_IO, "%s: cannot read: %s", import->path, strerror(errno));
+        if (!status) status = go_to(import, file, begin);
         if (!status) status = read_once(r, file);
     }
     arena_release(&r->arena);

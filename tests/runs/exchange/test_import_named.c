@@ -64,6 +64,12 @@ TEST_CASE(an_epoch_is_the_step_where_nothing_else_is)
     take(home, "pandas.csv", ",epoch,Iteration,Global Step,loss\n0,1,8,3,2.5\n1,1,9,6,2.0\n");
     expect(home, STEPS, "3 2.5,6 2.0");
     expect(home, MEASURES, "iteration 3 8.0,iteration 6 9.0");
+    take(home, "sheet.csv",
+         "\xEF\xBB\xBF"
+         "step;loss;note\r\n1;2.5;\"a;b, c\"\r\n2;2.0;\r\n");
+    expect(home, STEPS, "1 2.5,2 2.0");
+    take(home, "pandas.tsv", "step\tval_loss\n1\t2.5\n2\t\n3\t2.0\n");
+    expect(home, VALUES, "1 2.5,3 2.0");
     /* not TensorBoard's table of one metric, whose third column is Value */
     take(home, "three.csv", "Wall time,Step,loss\n1700000000,1,2.5\n1700000001,2,2.0\n");
     expect(home, STEPS, "1 2.5,2 2.0");
