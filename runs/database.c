@@ -66,6 +66,7 @@ enum status store_error(const struct store *store, struct err *err)
 
 enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err)
 {
+    *out = NULL;
     for (size_t i = 0; i < store->statement_count; i++)
         if (strcmp(store->statements[i].sql, sql) == 0) {
             *out = store->statements[i].handle;
@@ -132,33 +133,30 @@ enum status store_number(struct store *store, int64_t *out, int64_t absent, stru
                          const char *types, ...)
 {
     sqlite3_stmt *select;
-    bool row;
     va_list args;
     va_start(args, types);
     enum status status = query(store, &select, err, sql, types, args);
     va_end(args);
-    if (!status) status = store_step(store, select, &row, err);
+    bool row = store_next(store, select, &status, err);
     if (status) return status;
     *out = row ? store_column_int(select, 0, absent) : absent;
     sqlite3_reset(select);
     return STATUS_OK;
 }
 
-enum status store_step(struct store *store, sqlite3_stmt *statement, bool *row, struct err *err)
+bool store_next(struct store *store, sqlite3_stmt *statement, enum status *status, struct err *err)
 {
-    int code = sqlite3_step(statement);
-    *row = code == SQLITE_ROW;
-    if (code == SQLITE_ROW) return STATUS_OK;
-    enum status status = code == SQLITE_DONE ? STATUS_OK : store_error(store, err);
+    int code = *status ? SQLITE_DONE : sqlite3_step(statement);
+    if (code == SQLITE_ROW) return true;
+    if (code != SQLITE_DONE) *status = store_error(store, err);
     sqlite3_reset(statement);
-    return status;
+    return false;
 }
 
 enum status store_run(struct store *store, sqlite3_stmt *statement, struct err *err)
 {
-    bool row;
-    enum status status = store_step(store, statement, &row, err);
-    if (row) sqlite3_reset(statement);
+    enum status status = STATUS_OK;
+    if (store_next(store, statement, &status, err)) sqlite3_reset(statement);
     return status;
 }
 

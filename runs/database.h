@@ -63,8 +63,8 @@ struct store {
     size_t statement_count;
 };
 
-/* Returns the statement for this SQL, reset and with nothing bound. The handle owns it: two callers with the
- * same text share one statement. */
+/* Returns the statement for this SQL, reset and with nothing bound; NULL after an error. The handle owns it:
+ * two callers with the same text share one statement. */
 enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err);
 
 /* Like store_prepare, and binds the parameters ?1, ?2, … to the arguments. `types` has one letter per
@@ -79,9 +79,10 @@ enum status store_do(struct store *store, struct err *err, const char *sql, cons
 enum status store_number(struct store *store, int64_t *out, int64_t absent, struct err *err, const char *sql,
                          const char *types, ...);
 
-/* Steps to the next row; *row is false after the last one. The statement is then reset, so that it holds no
+/* Steps to the next row, unless *status is an error already, such as that of the query or of the row before.
+ * False at the end, or after an error, which is in *status. The statement is then reset, so that it holds no
  * snapshot; a caller that stops early must reset it. */
-enum status store_step(struct store *store, sqlite3_stmt *statement, bool *row, struct err *err);
+bool store_next(struct store *store, sqlite3_stmt *statement, enum status *status, struct err *err);
 
 /* Runs a statement that returns no rows, and resets it. */
 enum status store_run(struct store *store, sqlite3_stmt *statement, struct err *err);

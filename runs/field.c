@@ -95,16 +95,16 @@ enum status field_names_read(struct store *store, struct arena *arena, const cha
     sqlite3_stmt *select;
     const char **names = NULL;
     size_t n = 0;
-    bool row, room = true;
+    bool room = true;
     for (int i = 0; room && i < LISTED_OTHERS; i++) room = add_name(arena, &names, &n, others[i].name);
     for (int c = table->first; room && c < table->end; c++)
         if (store_columns[c].field) room = add_name(arena, &names, &n, store_columns[c].name);
     for (int m = METRIC_LR; room && m < METRIC_COUNT; m++)
         if (m != METRIC_TOKENS_PER_SEC) room = add_name(arena, &names, &n, metric_name(m));
     enum status status = store_query(store, &select, err, stored_names, "");
-    while (room && !status && !(status = store_step(store, select, &row, err)) && row)
+    while (room && store_next(store, select, &status, err))
         room = add_name(arena, &names, &n, (const char *)sqlite3_column_text(select, 0));
-    if (!status) sqlite3_reset(select);
+    sqlite3_reset(select);
     if (!room) return err_no_memory(err, "a list of fields");
     if (status) return status;
     *out = names;
@@ -200,9 +200,8 @@ static struct field_value value_of_disk(struct store *store, const struct run_in
 static enum status read_number(struct store *store, sqlite3_stmt *select, struct field_value *out,
                                struct err *err)
 {
-    bool row;
-    enum status status = store_step(store, select, &row, err);
-    if (status || !row) return status;
+    enum status status = STATUS_OK;
+    if (!store_next(store, select, &status, err)) return status;
     double number = store_column_double(select, 0);
     *out = value_of_number(number, !isnan(number) || sqlite3_column_int(select, 1) != 0);
     sqlite3_reset(select);
@@ -239,10 +238,9 @@ static enum status read_named(struct store *store, const char *name, const char 
 {
     char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 100];
     sqlite3_stmt *select;
-    bool row;
     enum status status = store_query(
         store, &select, err, "select value from params where run_id = ?1 and name = ?2", "ss", run_id, name);
-    if (!status) status = store_step(store, select, &row, err);
+    bool row = store_next(store, select, &status, err);
     if (status) return status;
     if (row) {
         const char *text = (const char *)sqlite3_column_text(select, 0);

@@ -48,11 +48,10 @@ static enum status read_params(struct store *store, const char *keys, struct sig
                                struct err *err)
 {
     sqlite3_stmt *select;
-    bool row;
     struct signature *at = NULL;
     enum status status =
         store_query(store, &select, err, "select run_id, name, value from params order by run_id", "");
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+    while (store_next(store, select, &status, err)) {
         const char *id = (const char *)sqlite3_column_text(select, 0),
                    *name = (const char *)sqlite3_column_text(select, 1),
                    *value = (const char *)sqlite3_column_text(select, 2);

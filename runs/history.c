@@ -139,7 +139,7 @@ enum status run_measure(struct store *store, const char *run_id, const char *nam
 {
     char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 200];
     sqlite3_stmt *select;
-    bool row, own = *name && strcmp(name, "val_loss") != 0 && strcmp(name, "val_perplexity") != 0;
+    bool own = *name && strcmp(name, "val_loss") != 0 && strcmp(name, "val_perplexity") != 0;
     snprintf(sql, sizeof sql,
              "select t.%s %s and t.step <= ?2 and %s = ?3 order by t.segment desc, t.step desc limit 1",
              own     ? "value"
@@ -147,7 +147,7 @@ enum status run_measure(struct store *store, const char *run_id, const char *nam
                      : "val_loss",
              table_history(own ? TABLE_MEASURES : TABLE_EVALS, from), own ? "t.name" : "?3");
     enum status status = store_query(store, &select, err, sql, "sis", run_id, step, name);
-    if (!status) status = store_step(store, select, &row, err);
+    bool row = store_next(store, select, &status, err);
     if (status) return status;
     *value = row ? store_column_double(select, 0) : NAN;
     sqlite3_reset(select);
@@ -180,14 +180,13 @@ enum status run_missing_steps(struct store *store, const struct run_info *run, i
     int64_t begin = *run->parent_id && run->parent_step > 0 ? run->parent_step : 0;
     sqlite3_stmt *select;
     void *list = NULL;
-    bool row;
     *count = 0;
     enum status status = store_query(store, &select, err, sql, "sii", run->id, begin, done);
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+    while (store_next(store, select, &status, err)) {
         struct step_range *range = arena_grow(arena, &list, *count, sizeof *range);
         if (!range) {
-            sqlite3_reset(select);
-            return err_no_memory(err, "run %s", run->id);
+            status = err_no_memory(err, "run %s", run->id);
+            continue;
         }
         *range = (struct step_range){sqlite3_column_int64(select, 0), sqlite3_column_int64(select, 1)};
         ++*count;

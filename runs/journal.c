@@ -80,14 +80,12 @@ static enum status read_metric(struct store *store, const char *run_id, char *na
                                int64_t *factor, struct err *err)
 {
     sqlite3_stmt *metric;
-    bool row;
     *name = '\0';
     *factor = 1;
     enum status status =
         store_query(store, &metric, err,
                     "select value from params where run_id = ?1 and name = 'eval.metric'", "s", run_id);
-    if (!status) status = store_step(store, metric, &row, err);
-    if (status || !row) return status;
+    if (!store_next(store, metric, &status, err)) return status;
     const char *value = (const char *)sqlite3_column_text(metric, 0);
     if (value) class_score_measure(value, name, size);
     if (!measure_falls(name)) *factor = -1;

@@ -19,7 +19,6 @@ static enum status read_processes(struct store *store, const char *run_id, int g
 {
     char tail[200];
     sqlite3_stmt *select;
-    bool row;
     size_t count;
     snprintf(tail, sizeof tail,
              "and gpu = %d and wall_time = (select processes_at from gpu_samples where run_id = ?1"
@@ -32,8 +31,7 @@ static enum status read_processes(struct store *store, const char *run_id, int g
                                      "select processes_at from gpu_samples where run_id = ?1 and gpu = ?2"
                                      " order by wall_time desc limit 1",
                                      "sn", run_id, gpu);
-    if (!status) status = store_step(store, select, &row, err);
-    if (status || !row) return status;
+    if (!store_next(store, select, &status, err)) return status;
     *at = store_column_double(select, 0);
     sqlite3_reset(select);
     if (isnan(*at)) return STATUS_OK;

@@ -28,8 +28,8 @@ static enum status read_step(struct pace_reader *r, int run, int64_t step, doubl
         "select tokens, wall_time, step_ms from steps where run_id = ?1 and segment in (select segment from"
         " segments where run_id = ?1) and step = ?2 order by segment desc limit 1",
         "si", r->lineage.runs[run].id, step);
-    if (!status) status = store_step(r->store, select, found, r->err);
-    if (status || !*found) return status;
+    *found = store_next(r->store, select, &status, r->err);
+    if (!*found) return status;
     *tokens = store_column_double(select, 0);
     *wall = store_column_double(select, 1);
     *ms = store_column_double(select, 2);

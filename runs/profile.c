@@ -57,17 +57,13 @@ static enum status read_steps(struct store *store, const char *run_id, bool laye
     char sql[TABLE_HISTORY_MAX + sizeof QUERY], from[TABLE_HISTORY_MAX];
     const char *order = first ? "asc " : "desc";
     sqlite3_stmt *select;
-    bool row;
     profile_release(out);
     out->last_step = -1;
     snprintf(sql, sizeof sql, QUERY, table_history(TABLE_PROFILE, from), order, order,
              first ? PROFILE_FIRST_STEPS : PROFILE_STEPS_MAX, first ? "min" : "max");
     enum status status = store_query(store, &select, err, sql, "sn", run_id, (int)layers);
-    while (!status && !(status = store_step(store, select, &row, err)) && row)
-        if (!read_row(select, out)) {
-            sqlite3_reset(select);
-            status = err_no_memory(err, "the profile of %s", run_id);
-        }
+    while (store_next(store, select, &status, err))
+        if (!read_row(select, out)) status = err_no_memory(err, "the profile of %s", run_id);
     return status;
 }
 

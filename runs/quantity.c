@@ -39,7 +39,7 @@ static enum status add_step_metrics(struct list *list)
 {
     char sql[SQL_MAX];
     sqlite3_stmt *select;
-    bool row, known[ROLLUP_METRICS] = {false};
+    bool known[ROLLUP_METRICS] = {false};
     snprintf(sql, sizeof sql,
              "select count(*) or exists(select 1 from runs where id = ?1 and status = 'finished')"
              " and (exists(select 1 from evals where run_id = ?1)"
@@ -54,7 +54,7 @@ static enum status add_step_metrics(struct list *list)
              "from (select * from steps where run_id = ?1 order by segment desc, step desc limit %d)",
              NEWEST_ROWS);
     enum status status = store_query(list->store, &select, list->err, sql, "s", list->run_id);
-    if (!status) status = store_step(list->store, select, &row, list->err);
+    bool row = store_next(list->store, select, &status, list->err);
     if (status) return status;
     bool any = row && sqlite3_column_int(select, 0) != 0;
     for (int m = 0; m < ROLLUP_METRICS; m++)
@@ -69,17 +69,15 @@ static enum status add_step_metrics(struct list *list)
 static enum status add_measures(struct list *list)
 {
     sqlite3_stmt *select;
-    bool row;
     enum status status = store_query(
         list->store, &select, list->err,
         "select distinct name from (select name from measures where run_id = ?1 order by segment desc,"
         " step desc limit ?2) order by name",
         "sn", list->run_id, MEASURE_ROWS);
-    while (!status && !(status = store_step(list->store, select, &row, list->err)) && row) {
+    while (store_next(list->store, select, &status, list->err)) {
         const char *name = (const char *)sqlite3_column_text(select, 0);
         if (!name || strlen(name) >= QUANTITY_COLUMN_MAX) continue; /* no measure of anneal is so long */
         status = add(list, "", name, METRIC_MEASURE, 0);
-        if (status) sqlite3_reset(select);
     }
     return status;
 }
@@ -91,7 +89,6 @@ static enum status add_devices(struct list *list)
     enum { COLUMNS = sizeof columns / sizeof *columns };
     char sql[SQL_MAX], prefix[32];
     sqlite3_stmt *select;
-    bool row;
     snprintf(sql, sizeof sql, "select gpu");
     for (int c = 0; c < COLUMNS; c++) text_add(sql, sizeof sql, ", ", "max(%s is not null)", columns[c]);
     text_add(sql, sizeof sql, " ",
@@ -99,13 +96,12 @@ static enum status add_devices(struct list *list)
              " gpu order by gpu desc",
              NEWEST_ROWS);
     enum status status = store_query(list->store, &select, list->err, sql, "s", list->run_id);
-    while (!status && !(status = store_step(list->store, select, &row, list->err)) && row) {
+    while (store_next(list->store, select, &status, list->err)) {
         int device = sqlite3_column_int(select, 0);
         snprintf(prefix, sizeof prefix, device < 0 ? "cpu." : "gpu%d.", device);
         for (int c = 0; !status && c < COLUMNS; c++)
             if (sqlite3_column_int(select, c + 1))
                 status = add(list, prefix, columns[c], METRIC_DEVICE, device);
-        if (status) sqlite3_reset(select);
     }
     return status;
 }

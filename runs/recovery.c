@@ -34,9 +34,8 @@ static enum status describe(struct store *store, const char *run_id, struct aren
                             &run->parent_id, &note->note,  &run->tags};
     int64_t *numbers[] = {&run->parameters, &run->frozen_parameters, &run->total_steps, &run->parent_step};
     sqlite3_stmt *row;
-    bool found;
     enum status status = store_query(store, &row, err, sql, "s", run_id);
-    if (!status) status = store_step(store, row, &found, err);
+    bool found = store_next(store, row, &status, err);
     if (status) return status;
     if (!found) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", run_id);
     bool room = true;
@@ -79,19 +78,17 @@ static enum status save_table(struct store *store, const char *run_id, enum stor
     struct arena arena = {0};
     union message message;
     sqlite3_stmt *select;
-    bool row;
     table_fields(table, fields, sizeof fields);
     snprintf(sql, sizeof sql, "select t.segment, %s from %s t where t.run_id = ?1 order by %s", fields,
              store_tables[table].name, store_tables[table].order);
     enum status status = store_query(store, &select, err, sql, "s", run_id);
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+    while (store_next(store, select, &status, err)) {
         message = (union message){.bytes = {0}};
         if (table_read(table, select, 1, &arena, &message))
             status = spill_add(spill, sqlite3_column_int(select, 0), (int)table, &message, err);
         else
             status = err_no_memory(err, "run %s", run_id);
         arena_release(&arena);
-        if (status) sqlite3_reset(select);
     }
     return status;
 }

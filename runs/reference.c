@@ -30,7 +30,6 @@ enum status run_references_read(struct store *store, struct arena *arena, struct
 {
     sqlite3_stmt *select;
     struct run_references list = {0};
-    bool row;
     enum status status = store_query(
         store, &select, err,
         "select run_id, name, value from params where value <> '' and (name in ('model.from', 'lora.from') or"
@@ -38,11 +37,8 @@ enum status run_references_read(struct store *store, struct arena *arena, struct
         " select id, '', parent_id || '/checkpoints/step-' || parent_step from runs"
         " where parent_id is not null order by 1, 2 desc",
         "");
-    while (!status && !(status = store_step(store, select, &row, err)) && row)
-        if (!add(&list, arena, select)) {
-            sqlite3_reset(select);
-            return err_no_memory(err, "the checkpoints that runs refer to");
-        }
+    while (store_next(store, select, &status, err))
+        if (!add(&list, arena, select)) status = err_no_memory(err, "the checkpoints that runs refer to");
     if (!status) *out = list;
     return status;
 }

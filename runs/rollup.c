@@ -139,7 +139,6 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
 {
     sqlite3_stmt *select;
     char sql[800], from[TABLE_HISTORY_MAX];
-    bool row;
     snprintf(sql, sizeof sql, "select step, nan");
     for (int m = 0; m < ROLLUP_METRICS; m++)
         text_add(sql, sizeof sql, ", ", "%s", metric_name((enum metric)m));
@@ -149,7 +148,7 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
              " and step >= ?2 and step < ?3 order by t.segment, t.step",
              table_history(TABLE_STEPS, from));
     enum status status = store_query(store, &select, err, sql, "sii", run_id, first, end);
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+    while (store_next(store, select, &status, err)) {
         double values[ROLLUP_METRICS];
         unsigned present = 0;
         int nan = sqlite3_column_int(select, 1);
@@ -158,7 +157,6 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
             if (!isnan(values[m]) || nan & metric_column((enum metric)m)->null) present |= 1u << m;
         }
         status = add_values(rollup, store, run_id, sqlite3_column_int64(select, 0), values, present, err);
-        if (status) sqlite3_reset(select);
     }
     return status;
 }

@@ -69,9 +69,8 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
 enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err)
 {
     sqlite3_stmt *select;
-    bool found;
     enum status status = select_runs(store, "where id = ?1", id, &select, err);
-    if (!status) status = store_step(store, select, &found, err);
+    bool found = store_next(store, select, &status, err);
     if (status) return status;
     if (!found) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
     read_run(store, select, out);
@@ -85,13 +84,12 @@ static enum status list_runs(struct store *store, const char *tail, struct arena
     sqlite3_stmt *select;
     void *runs = NULL;
     size_t used = 0;
-    bool row;
     enum status status = select_runs(store, tail, NULL, &select, err);
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+    while (store_next(store, select, &status, err)) {
         struct run_info *info = arena_grow(arena, &runs, used, sizeof *info);
         if (!info) {
-            sqlite3_reset(select);
-            return err_no_memory(err, "the list of runs");
+            status = err_no_memory(err, "the list of runs");
+            continue;
         }
         read_run(store, select, info);
         used++;
@@ -117,10 +115,9 @@ enum status run_list_begun(struct store *store, struct arena *arena, struct run_
 enum status run_config(struct store *store, const char *id, char **out, struct err *err)
 {
     sqlite3_stmt *statement;
-    bool row;
     enum status status =
         store_query(store, &statement, err, "select config from runs where id = ?1", "s", id);
-    if (!status) status = store_step(store, statement, &row, err);
+    bool row = store_next(store, statement, &status, err);
     if (status) return status;
     if (!row) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
     const char *config = (const char *)sqlite3_column_text(statement, 0);
@@ -283,7 +280,7 @@ static bool is_sibling(const char *id, const char *word)
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err)
 {
     sqlite3_stmt *select;
-    bool found, latest = strcmp(word, "latest") == 0; /* checked before names, so that it has one meaning */
+    bool latest = strcmp(word, "latest") == 0; /* checked before names, so that it has one meaning */
     struct run_info info;
     if (!*word)
         return err_set(err, STATUS_USAGE, "no run given (an id, the start of one, a name, or latest)");
@@ -294,7 +291,7 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
                  " order by id = ?1 desc, case ?1 when name then 2 when substr(id, 17) then 1 else 0"
                  " end desc, created_at desc, rowid desc",
         latest ? NULL : word, &select, err);
-    if (!status) status = store_step(store, select, &found, err);
+    bool found = store_next(store, select, &status, err);
     if (status) return status;
     if (!found) return not_found(store, word, err);
     read_run(store, select, &info);
@@ -310,9 +307,8 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
 enum status run_find_named(struct store *store, const char *name, struct run_info *out, struct err *err)
 {
     sqlite3_stmt *select;
-    bool found;
     enum status status = select_runs(store, "where name = ?1 " NEWEST_FIRST, name, &select, err);
-    if (!status) status = store_step(store, select, &found, err);
+    bool found = store_next(store, select, &status, err);
     if (status) return status;
     if (!found) return not_found(store, name, err);
     read_run(store, select, out);

@@ -108,13 +108,10 @@ static void coarsen(struct series *series, size_t most)
     }
 }
 
-/* Adds a point that was read from `select`, which it ends on failure (NULL: it was computed); `ema`: see
- * average. */
-static enum status take(struct reader *reader, sqlite3_stmt *select, const struct series_point *point,
-                        double ema)
+/* Adds a point; `ema`: see average. */
+static enum status take(struct reader *reader, const struct series_point *point, double ema)
 {
     if (fold(reader->series, point, average(reader->series, point, ema))) return STATUS_OK;
-    sqlite3_reset(select);
     return err_no_memory(reader->err, "a series");
 }
 
@@ -159,21 +156,20 @@ static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
 {
     char sql[TABLE_HISTORY_MAX + 280];
     sqlite3_stmt *select;
-    bool row;
     format_raw(reader->series, sql, sizeof sql);
     enum status status =
         reader->series->metric == METRIC_MEASURE
             ? store_query(reader->store, &select, reader->err, sql, "siis", reader->run_id, first, last,
                           reader->series->name)
             : store_query(reader->store, &select, reader->err, sql, "sii", reader->run_id, first, last);
-    while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
+    while (store_next(reader->store, select, &status, reader->err)) {
         int64_t step = sqlite3_column_int64(select, 0);
         if (step > reader->series->cursor) reader->series->cursor = step;
         double value = store_column_double(select, 1);
         if (isnan(value) && sqlite3_column_int(select, 2) == 0) continue;
         struct series_point point = series_point_of(step, value);
         reader->series->newest = value;
-        status = take(reader, select, &point, NAN);
+        status = take(reader, &point, NAN);
     }
     return status;
 }
@@ -203,7 +199,6 @@ static enum status find_lacking(struct reader *reader, int level, int64_t from, 
 static enum status read_buckets(struct reader *reader, int level, int64_t from, int64_t end)
 {
     sqlite3_stmt *select;
-    bool row;
     char sql[300];
     int64_t size = rollup_level[level];
     snprintf(sql, sizeof sql,
@@ -212,7 +207,7 @@ static enum status read_buckets(struct reader *reader, int level, int64_t from, 
              ema_column(reader->series));
     enum status status = store_query(reader->store, &select, reader->err, sql, "ssiii", reader->run_id,
                                      metric_name(reader->series->metric), size, from, end);
-    while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
+    while (store_next(reader->store, select, &status, reader->err)) {
         int64_t first = sqlite3_column_int64(select, 0);
         struct series_point point = {first,
                                      first + size - 1,
@@ -228,7 +223,7 @@ static enum status read_buckets(struct reader *reader, int level, int64_t from, 
             point.mean = sqlite3_column_double(select, 3);
             point.last = sqlite3_column_double(select, 4);
         }
-        status = take(reader, select, &point, store_column_double(select, 7));
+        status = take(reader, &point, store_column_double(select, 7));
     }
     if (!status && end - 1 > reader->series->cursor) reader->series->cursor = end - 1;
     return status;
@@ -269,7 +264,7 @@ static enum status read_slots(struct reader *reader, int64_t first, int64_t last
                                      .last_step = start_at(series, at) + level_at(series, at) - 1};
         if (point.last_step > last) point.last_step = last;
         status = slots_read(&slots, &point, reader->err);
-        if (!status && point.count) status = take(reader, NULL, &point, NAN);
+        if (!status && point.count) status = take(reader, &point, NAN);
         at = point.last_step + 1;
     }
     if (!status && last > series->cursor) series->cursor = last;
@@ -340,7 +335,6 @@ static enum status read_lead(struct reader *reader)
 static enum status read_segments(struct reader *reader)
 {
     sqlite3_stmt *select;
-    bool row;
     reader->newest_step = reader->first_new = -1;
     reader->begin = 0;
     enum status status = store_query(
@@ -352,8 +346,7 @@ static enum status read_segments(struct reader *reader)
         " (select min(first_step) from segments where run_id = ?1)"
         " from segments g where run_id = ?1 and first_step is not null order by segment desc limit 1",
         "sn", reader->run_id, reader->series->segment);
-    if (!status) status = store_step(reader->store, select, &row, reader->err);
-    if (status || !row) return status;
+    if (!store_next(reader->store, select, &status, reader->err)) return status;
     reader->segment = sqlite3_column_int(select, 0);
     reader->newest_step = store_column_int(select, 1, -1);
     reader->first_new = store_column_int(select, 2, -1);

@@ -17,16 +17,16 @@ static enum status step_time(struct slots *slots, int64_t step, double *time, st
 {
     char sql[TABLE_HISTORY_MAX + 160], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
-    bool row;
     snprintf(sql, sizeof sql,
              "select wall_time %s and t.segment in (select segment from segments where run_id = ?1)"
              " and t.step = ?2",
              table_history(TABLE_STEPS, from));
     enum status status = store_query(slots->store, &select, err, sql, "si", slots->run_id, step);
-    if (!status) status = store_step(slots->store, select, &row, err);
-    *time = !status && row ? store_column_double(select, 0) : NAN;
-    if (!status && row) sqlite3_reset(select);
-    return status;
+    *time = NAN;
+    if (!store_next(slots->store, select, &status, err)) return status;
+    *time = store_column_double(select, 0);
+    sqlite3_reset(select);
+    return STATUS_OK;
 }
 
 /* Merges the rows of a query, the newest first. */
@@ -35,9 +35,8 @@ static enum status merge_rows(struct slots *slots, sqlite3_stmt *select, struct 
 {
     struct series_point merged = {point->first_step, point->last_step, NAN, NAN, NAN, NAN, 0, 0};
     double newest = NAN;
-    enum status status;
-    bool row;
-    while (!(status = store_step(slots->store, select, &row, err)) && row) {
+    enum status status = STATUS_OK;
+    while (store_next(slots->store, select, &status, err)) {
         struct series_point value = series_point_of(point->last_step, store_column_double(select, 0));
         if (merged.count == 0) newest = value.last;
         series_point_merge(&merged, &value);

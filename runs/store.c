@@ -399,10 +399,8 @@ enum status store_check(struct store *store, struct err *err)
 {
     char text[300];
     sqlite3_stmt *check;
-    bool row;
     enum status status = store_query(store, &check, err, "pragma integrity_check(1)", "");
-    if (!status) status = store_step(store, check, &row, err);
-    if (status || !row) return status;
+    if (!store_next(store, check, &status, err)) return status;
     store_column_text(check, 0, text, sizeof text);
     sqlite3_reset(check);
     if (strcmp(text, "ok") == 0) return STATUS_OK;

@@ -96,8 +96,8 @@ enum status table_has(struct store *store, enum store_table which, const char *r
     enum status status = store_query(store, &select, err, sql, "sn", run_id, segment);
     for (int c = table->first; !status && c < table->end; c++)
         if (store_columns[c].field) bind_field(select, c - table->first + 3, &store_columns[c], record);
-    if (!status) status = store_step(store, select, has, err);
-    if (!status) sqlite3_reset(select);
+    *has = store_next(store, select, &status, err);
+    sqlite3_reset(select);
     return status;
 }
 
@@ -197,7 +197,6 @@ enum status table_list(struct store *store, const struct table_request *request,
 {
     char sql[SQL_MAX], fields[SQL_MAX / 2], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
-    bool row;
     void *rows = NULL;
     size_t n = 0;
     table_fields(request->table, fields, sizeof fields);
@@ -209,14 +208,9 @@ enum status table_list(struct store *store, const struct table_request *request,
              request->size > store_tables[request->table].record ? "t.segment" : "0", fields, from,
              request->tail);
     enum status status = store_query(store, &select, err, sql, "s", request->run_id);
-    if (status) return status;
-    while (n < request->limit && !(status = store_step(store, select, &row, err)) && row) {
-        if (!read_row(request, select, arena, &rows, n)) {
+    for (; n < request->limit && store_next(store, select, &status, err); n++)
+        if (!read_row(request, select, arena, &rows, n))
             status = err_no_memory(err, "reading run %s", request->run_id);
-            break;
-        }
-        n++;
-    }
     sqlite3_reset(select);
     if (status) return status;
     memcpy(out, &rows, sizeof rows);

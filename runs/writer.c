@@ -333,18 +333,13 @@ static bool try_commit(struct writer *writer, bool retry, bool safe)
 static void look_for_orders(struct writer *writer)
 {
     sqlite3_stmt *select;
-    bool row;
     int64_t version = store_version(writer->store);
     if (version == writer->orders_seen_version) return;
-    if (store_query(writer->store, &select, NULL,
+    enum status status =
+        store_query(writer->store, &select, NULL,
                     "select id, verb, argument from orders where run_id = ?1 and id > ?2 order by id", "si",
-                    writer->journal.run_id, writer->newest_order))
-        return;
-    while (!store_step(writer->store, select, &row, NULL)) {
-        if (!row) {
-            writer->orders_seen_version = version;
-            return;
-        }
+                    writer->journal.run_id, writer->newest_order);
+    while (store_next(writer->store, select, &status, NULL)) {
         struct order order = {.id = sqlite3_column_int64(select, 0),
                               .argument = store_column_double(select, 2)};
         const char *word = (const char *)sqlite3_column_text(select, 1);
@@ -352,10 +347,11 @@ static void look_for_orders(struct writer *writer)
         bool known = word && word_parse(verb_words, word, &verb);
         order.verb = (enum order_verb)verb;
         if (known && !ring_push(&writer->orders, &(struct iovec){&order, sizeof order}, 1))
-            break; /* the ring is full: retry later */
-        writer->newest_order = order.id;
+            status = STATUS_BUSY; /* the ring is full: retry later */
+        else
+            writer->newest_order = order.id;
     }
-    sqlite3_reset(select);
+    if (!status) writer->orders_seen_version = version;
 }
 
 /* ---- the thread ---- */

@@ -103,7 +103,6 @@ static enum status write_run(struct store *store, const char *run_id, enum store
     const struct column_info *columns[COLUMNS_MAX];
     char names[700] = "", sql[1024];
     sqlite3_stmt *select;
-    bool row;
     int count = table_csv_columns(which, columns);
     for (int i = 0; i < count; i++) text_add(names, sizeof names, ", ", "%s", columns[i]->name);
     snprintf(sql, sizeof sql, "select %s, %s from %s where %s = ?1 order by %s, %s", names,
@@ -113,7 +112,7 @@ static enum status write_run(struct store *store, const char *run_id, enum store
     if (!status) status = store_query(store, &select, err, sql, "s", run_id);
     if (status) return status;
     /* stop at a write error, such as a closed pipe or a full disk */
-    while (!csv->error && !(status = store_step(store, select, &row, err)) && row) {
+    while (!csv->error && store_next(store, select, &status, err)) {
         int nan = sqlite3_column_int(select, count);
         for (int i = 0; i < count; i++)
             if (columns[i] == &store_columns[COLUMN_RUNS_status])
@@ -192,7 +191,6 @@ static enum status list_metrics(struct store *store, const char *run_id, struct 
 {
     enum status status = STATUS_OK;
     sqlite3_stmt *select;
-    bool row;
     for (int c = FIRST_STEPS; !status && c < END_EVALS; c++) {
         enum store_table table = c < END_STEPS ? TABLE_STEPS : TABLE_EVALS;
         const struct column_info *column = &store_columns[c];
@@ -202,11 +200,10 @@ static enum status list_metrics(struct store *store, const char *run_id, struct 
     if (status || !choice.evals) return status;
     status = store_query(store, &select, err,
                          "select distinct name from measures where run_id = ?1 order by name", "s", run_id);
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+    while (store_next(store, select, &status, err)) {
         struct metric_source measure = {arena_strdup(arena, (const char *)sqlite3_column_text(select, 0)),
                                         TABLE_MEASURES, &store_columns[COLUMN_MEASURES_value]};
         status = add_metric(out, arena, measure, err);
-        if (status) sqlite3_reset(select);
     }
     return status;
 }
@@ -236,7 +233,8 @@ static enum status select_metric(struct store *store, const char *run_id, const 
         measure ? "and t.name = ?2" : "");
     enum status status = measure ? store_query(store, out, err, sql, "ss", run_id, metric->name)
                                  : store_query(store, out, err, sql, "s", run_id);
-    return status ? status : store_step(store, *out, row, err);
+    *row = store_next(store, *out, &status, err);
+    return status;
 }
 
 /* Writes the rows of select_metric, which has stepped to the first. With `run` as records of the long table,
@@ -246,8 +244,7 @@ static enum status write_metric(struct store *store, sqlite3_stmt *select, const
 {
     static const struct column_info real = {.sql = "real"};
     enum status status = STATUS_OK;
-    bool row = true;
-    for (; !status && row && !csv->error; status = store_step(store, select, &row, err)) {
+    for (bool row = true; row && !csv->error; row = store_next(store, select, &status, err)) {
         if (run) csv_text(csv, run);
         if (run) csv_int(csv, sqlite3_column_int64(select, STEP));
         write_field(csv, &real, select, WALL_TIME, sqlite3_column_int(select, WALL_TIME_NAN));
@@ -275,7 +272,7 @@ static enum status check_recorded(struct store *store, const char *const *run_id
         for (sqlite3_stmt *select; !status && !found && m < metrics.count; m++) {
             if (strcmp(metrics.of[m].name, name) != 0) continue;
             status = select_metric(store, run_ids[i], &metrics.of[m], &select, &found, err);
-            if (!status) sqlite3_reset(select);
+            sqlite3_reset(select);
         }
     }
     const char **names = arena_alloc_array(&arena, metrics.count + 1, sizeof *names), *nearest;
@@ -445,10 +442,10 @@ static enum status write_scalars(struct store *store, const char *run_id, const 
     sqlite3_stmt *select;
     bool row;
     enum status status = select_metric(store, run_id, metric, &select, &row, err);
-    for (; !status && row && !out->error; ++*count, status = store_step(store, select, &row, err))
+    for (; row && !out->error; ++*count, row = store_next(store, select, &status, err))
         event_out_scalar(out, tag, sqlite3_column_int64(select, STEP), store_column_double(select, WALL_TIME),
                          store_column_double(select, VALUE));
-    if (!status) sqlite3_reset(select);
+    sqlite3_reset(select);
     return status;
 }
 

@@ -47,11 +47,10 @@ static enum status write_totals(struct document *d)
     char sql[TABLE_HISTORY_MAX + 80], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
     double epoch = NAN, milliseconds = 0, tokens = 0;
-    bool row = false;
     snprintf(sql, sizeof sql, "select epoch, step_ms, tokens_per_sec %s order by t.segment, t.step",
              table_history(TABLE_STEPS, from));
     enum status status = store_query(d->store, &select, d->err, sql, "s", d->run.id);
-    while (!status && !(status = store_step(d->store, select, &row, d->err)) && row) {
+    while (store_next(d->store, select, &status, d->err)) {
         double time = store_column_double(select, 1), rate = store_column_double(select, 2);
         epoch = store_column_double(select, 0);
         if (!isfinite(time) || !isfinite(rate)) continue;
@@ -76,16 +75,15 @@ static enum status write_query(struct document *d, const char *name, char open, 
                                const char *sql)
 {
     sqlite3_stmt *select;
-    bool row;
     enum status status = store_query(d->store, &select, d->err, sql, "s", d->run.id);
     json_out_open(&d->out, name, open, JSON_OUT_LINES);
-    while (!status && !d->out.error && !(status = store_step(d->store, select, &row, d->err)) && row) {
+    while (!d->out.error && store_next(d->store, select, &status, d->err)) {
         const char *member = open == '{' ? (const char *)sqlite3_column_text(select, 0) : NULL;
         json_out_open(&d->out, member, '{', layout);
         write_members(&d->out, select, open == '{');
         json_out_close(&d->out);
     }
-    if (d->out.error) sqlite3_reset(select);
+    sqlite3_reset(select);
     json_out_close(&d->out);
     return status;
 }
@@ -133,7 +131,6 @@ static enum status write_profile(struct document *d)
 {
     char sql[PROFILE_SQL];
     sqlite3_stmt *select;
-    bool row = false;
     enum status status = store_query(
         d->store, &select, d->err,
         of_profile(
@@ -143,9 +140,8 @@ static enum status write_profile(struct document *d)
             " (select count(*) as steps from (select distinct step from rows))"),
         "s", d->run.id);
     json_out_open(&d->out, "profiler_report", '{', JSON_OUT_LINES);
-    if (!status) status = store_step(d->store, select, &row, d->err);
-    if (row) write_members(&d->out, select, 0);
-    if (row) sqlite3_reset(select);
+    if (store_next(d->store, select, &status, d->err)) write_members(&d->out, select, 0);
+    sqlite3_reset(select);
     if (!status)
         status =
             write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT, of_profile(sql, PROFILE_BY("phase", "")));

@@ -216,11 +216,10 @@ static enum status choose_name(struct import *import, const char *fallback, cons
 {
     char stem[RUN_NAME_CLEAN_MAX];
     sqlite3_stmt *select;
-    bool row;
     int64_t others, again = 0;
     enum status status =
         store_query(import->store, &select, import->err, "select name from temp.stage_runs", "");
-    if (!status) status = store_step(import->store, select, &row, import->err);
+    bool row = store_next(import->store, select, &status, import->err);
     if (status) return status;
     const char *recorded = row ? (const char *)sqlite3_column_text(select, 0) : NULL;
     run_name_clean(recorded ? recorded : fallback, stem, sizeof stem);
@@ -247,7 +246,6 @@ static enum status choose_name(struct import *import, const char *fallback, cons
 static enum status look_at_staged(struct import *import, struct import_outcome *made, double *start,
                                   struct run_new *run, sqlite3_stmt **select)
 {
-    bool row;
     enum status status = store_query(
         import->store, select, import->err,
         "select (select count(*) from temp.stage_steps), (select count(*) from temp.stage_evals),"
@@ -260,8 +258,7 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
         " parent_id, parent_step, (select count(*) from temp.stage_measures)"
         " from (select 1) left join temp.stage_runs",
         "d", IMPORT_TIME_MAX);
-    if (!status) status = store_step(import->store, *select, &row, import->err);
-    if (status) return status;
+    if (!store_next(import->store, *select, &status, import->err)) return status;
     made->steps = sqlite3_column_int64(*select, 0);
     made->evals = sqlite3_column_int64(*select, 1);
     made->measures = sqlite3_column_int64(*select, 9);
@@ -302,8 +299,8 @@ static enum status find_known(struct import *import, const char *message, struct
                          "   or substr('-' || ?2, -length(name) - 1) = '-' || name))"
                          " order by id limit 1",
                          "dss", start, *made->wanted ? made->wanted : made->name, message);
-    if (!status) status = store_step(import->store, select, &made->here, import->err);
-    if (status || !made->here) return status;
+    made->here = store_next(import->store, select, &status, import->err);
+    if (!made->here) return status;
     store_column_text(select, 0, made->id, sizeof made->id);
     made->grown = sqlite3_column_int64(select, 1) < made->steps + made->evals + made->measures;
     sqlite3_reset(select);

@@ -110,8 +110,7 @@ static enum status copy_table(struct transfer *t, enum store_table which, const 
     const struct table_info *table = &store_tables[which];
     const struct column_info *columns[COLUMNS_MAX];
     char names[700] = "", marks[200] = "", sql[1000];
-    sqlite3_stmt *select = NULL, *insert;
-    bool row;
+    sqlite3_stmt *select, *insert;
     int count = 0, rows = 0;
     for (int c = table->first; c < table->end; c++) {
         if (!is_copied(&store_columns[c])) continue;
@@ -124,12 +123,11 @@ static enum status copy_table(struct transfer *t, enum store_table which, const 
     enum status status = store_query(t->from, &select, t->err, sql, "s", from);
     snprintf(sql, sizeof sql, "insert or replace into %s(%s) values(%s)", table->name, names, marks);
     if (!status) status = store_prepare(t->to, sql, &insert, t->err);
-    while (!status && !(status = store_step(t->from, select, &row, t->err)) && row) {
+    while (store_next(t->from, select, &status, t->err)) {
         for (int i = 0; i < count; i++) bind_column(t, insert, i + 1, select, i, columns[i], id);
         status = store_run(t->to, insert, t->err);
         if (!status && ++rows % ROWS_AT_ONCE == 0) status = import_next_turn(&t->turns);
     }
-    if (select) sqlite3_reset(select);
     return status;
 }
 
@@ -139,7 +137,6 @@ static enum status copy_row(struct transfer *t, const char *from, const char *id
     const struct column_info *columns[COLUMNS_MAX];
     char names[700] = "", sets[900] = "", sql[1000];
     sqlite3_stmt *select, *update;
-    bool row;
     int count = 0;
     for (int c = FIRST_RUNS; c < END_RUNS; c++) {
         if (c == COLUMN_RUNS_id || c == COLUMN_RUNS_name || !is_copied(&store_columns[c])) continue;
@@ -149,8 +146,7 @@ static enum status copy_row(struct transfer *t, const char *from, const char *id
     }
     snprintf(sql, sizeof sql, "select %s from runs where id = ?1", names);
     enum status status = store_query(t->from, &select, t->err, sql, "s", from);
-    if (!status) status = store_step(t->from, select, &row, t->err);
-    if (status || !row) return status;
+    if (!store_next(t->from, select, &status, t->err)) return status;
     snprintf(sql, sizeof sql, "update runs set %s where id = ?1", sets);
     status = store_query(t->to, &update, t->err, sql, "s", id);
     for (int i = 0; !status && i < count; i++) bind_column(t, update, i + 2, select, i, columns[i], id);
@@ -200,14 +196,12 @@ static enum status bring_checkpoint(struct transfer *t, const struct imported_ru
 static enum status bring_checkpoints(struct transfer *t, const struct imported_run *run)
 {
     sqlite3_stmt *select;
-    bool row;
     enum status status = store_query(t->to, &select, t->err,
                                      "select distinct path from checkpoints where run_id = ?1", "s", run->id);
-    while (!status && !(status = store_step(t->to, select, &row, t->err)) && row) {
+    while (store_next(t->to, select, &status, t->err)) {
         const char *path = (const char *)sqlite3_column_text(select, 0);
         if (path) status = bring_checkpoint(t, run, path);
     }
-    if (status) sqlite3_reset(select);
     return status;
 }
 
@@ -262,14 +256,12 @@ static enum status find_here(struct transfer *t, const struct run_info *info, st
     struct run_info other;
     char id[RUN_ID_MAX];
     sqlite3_stmt *select;
-    bool row;
     enum status status =
         store_query(t->to, &select, t->err,
                     "select id, steps from runs where id >= ?1 and id < ?1 || '.' and created_at = ?2"
                     " order by id",
                     "sd", info->id, info->created_at);
-    if (status) return status;
-    while (run->what != RUN_IS_HERE && !(status = store_step(t->to, select, &row, t->err)) && row) {
+    while (run->what != RUN_IS_HERE && store_next(t->to, select, &status, t->err)) {
         store_column_text(select, 0, id, sizeof id);
         run->steps = sqlite3_column_int64(select, 1);
         /* one of the other store may be called so, too */

@@ -26,20 +26,17 @@ enum status import_remove_incomplete(struct import_turns *turns, const char *mes
 {
     sqlite3_stmt *select;
     char id[RUN_ID_MAX] = "";
-    bool row = true;
-    enum status status = STATUS_OK;
-    while (!status && row) {
-        status = store_query(turns->store, &select, turns->err,
-                             "select id from runs where status = 'created' and message = ?1 and id > ?2"
-                             " order by id limit 1",
-                             "ss", message, id);
-        if (!status) status = store_step(turns->store, select, &row, turns->err);
-        if (status || !row) break;
+    for (;;) {
+        enum status status =
+            store_query(turns->store, &select, turns->err,
+                        "select id from runs where status = 'created' and message = ?1 and id > ?2"
+                        " order by id limit 1",
+                        "ss", message, id);
+        if (!store_next(turns->store, select, &status, turns->err)) return status;
         store_column_text(select, 0, id, sizeof id);
         sqlite3_reset(select);
         (void)run_delete(turns->store, id, NULL);
     }
-    return status;
 }
 
 enum status import_begin_run(struct import_turns *turns, const struct run_new *run, double start,

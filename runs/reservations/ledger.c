@@ -277,18 +277,16 @@ static enum status list(struct ledger *l, bool live, const char *device, struct 
         " (select 0 as waits, * from reservations union all select 1, * from waiting)"
         " where lives(boot, pid, started) = ?2 and (?1 is null or device = ?1) order by waits, id";
     sqlite3_stmt *select;
-    bool row;
     *out = NULL;
     *count = 0;
     if (!l) return STATUS_OK;
     enum status status = store_query(l->sql, &select, err, sql, "sn", device, (int)live);
-    while (!status && !(status = store_step(l->sql, select, &row, err)) && row) {
+    while (store_next(l->sql, select, &status, err)) {
         if (!*out) *out = calloc((size_t)sqlite3_column_int64(select, 0), sizeof **out);
         if (*out)
             read_row(select, &(*out)[(*count)++]);
         else
             status = err_no_memory(err, "a list of reservations");
-        if (status) sqlite3_reset(select);
     }
     if (!status) return STATUS_OK;
     free(*out);

@@ -95,12 +95,12 @@ TEST_CASE(a_text_is_read_up_to_a_whole_character)
     char home[PATH_MAX], buf[16];
     struct err err = {0};
     sqlite3_stmt *select;
-    bool row;
+    enum status status = STATUS_OK;
     store_fixture_home("text", home, sizeof home);
     struct store *store = store_fixture_open(home);
     assert_int_equal(store_prepare(store, "select ?1", &select, &err), STATUS_OK);
     store_bind_text(select, 1, "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"); /* 1 + 2 + 3 + 4 bytes */
-    assert_int_equal(store_step(store, select, &row, &err), STATUS_OK);
+    assert_true(store_next(store, select, &status, &err));
     static const size_t kept[] = {0, 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
     for (size_t size = 1; size < sizeof kept / sizeof *kept; size++) {
         memset(buf, 'X', sizeof buf);
