@@ -107,23 +107,13 @@ static enum status set_name(struct store *store, const char *id, const char *nam
     return store_do(store, err, "update runs set name = ?2 where id = ?1", "ss", id, clean);
 }
 
-/* An update of a run that is gone changes nothing, and is no error to SQLite. */
-static enum status check_exists(struct store *store, const char *id, struct err *err)
-{
-    int64_t count = 0;
-    enum status status =
-        store_number(store, &count, 0, err, "select count(*) from runs where id = ?1", "s", id);
-    if (status || count) return status;
-    return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
-}
-
 enum status runs_annotate(struct store *store, const char *const *ids, size_t count,
                           const struct annotation *a, struct err *err)
 {
     enum status status = store_begin(store, err);
     if (status) return status;
     for (size_t i = 0; !status && i < count; i++) {
-        status = check_exists(store, ids[i], err);
+        status = run_exists(store, ids[i], err); /* an update of a run that is gone is no error to SQLite */
         if (!status) status = change_tags(store, ids[i], a, err);
         if (!status && a->note) status = set_note(store, ids[i], a->note, err);
         if (!status && a->name) status = set_name(store, ids[i], a->name, err);

@@ -36,29 +36,33 @@ enum status run_path(struct store *store, const char *id, const char *name, char
 
 enum { HOLDER_SIZE = 128 };
 
-/* "process 17 on c3", as the lock's file names who holds it; older ones have no host. */
-static void read_holder(int fd, char holder[HOLDER_SIZE])
+/* Reads who took the run's lock last; *pid is 0 and `host` "" where the file does not say. */
+static void read_lock_file(const char *path, long *pid, char host[65])
 {
-    char text[HOLDER_SIZE] = "", host[65] = "";
-    long pid = 0;
-    if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%ld %64[A-Za-z0-9._-]", &pid, host);
-    snprintf(holder, HOLDER_SIZE, "process %ld%s%s", pid, *host ? " on " : "", host);
+    char text[HOLDER_SIZE] = "";
+    *pid = 0;
+    *host = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%ld %64[A-Za-z0-9._-]", pid, host);
+    close(fd);
 }
 
 /* Takes the lock and writes our pid and host into its file. */
 static enum status take_lock(int fd, const char *path, const char *id, struct err *err)
 {
     char holder[HOLDER_SIZE], host[65] = "";
+    long pid;
     int tries = 250; /* run_is_alive also holds the lock for a moment, so one failed attempt proves nothing */
     bool locked;
     while (!(locked = flock(fd, LOCK_EX | LOCK_NB) == 0) && errno == EWOULDBLOCK && --tries > 0)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (!locked && tries == 0) {
-        read_holder(fd, holder);
-        return err_set(
-            err, STATUS_BUSY,
-            "run %s: another trainer (%s) is training it (stop it with `%s order %s stop`, or wait)", id,
-            holder, TEXT_PROGRAM, id);
+        read_lock_file(path, &pid, host);
+        return err_set(err, STATUS_BUSY,
+                       "run %s: another trainer (process %ld%s%s) is training it (stop it with `%s order %s "
+                       "stop`, or wait)",
+                       id, pid, *host ? " on " : "", host, TEXT_PROGRAM, id);
     }
     gethostname(host, sizeof host - 1);
     int n = snprintf(holder, sizeof holder, "%ld %s\n", (long)getpid(), host);
@@ -118,18 +122,6 @@ bool run_is_alive(struct store *store, const char *id)
     return alive;
 }
 
-/* Reads who took the run's lock last; *pid is 0 and `host` "" where the file does not say. */
-static void read_lock_file(const char *path, long *pid, char host[65])
-{
-    char text[HOLDER_SIZE] = "";
-    *pid = 0;
-    *host = '\0';
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return;
-    if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%ld %64[A-Za-z0-9._-]", pid, host);
-    close(fd);
-}
-
 bool run_may_train(struct store *store, const char *id)
 {
     char path[PATH_MAX], holder[65], host[65] = "";
@@ -182,11 +174,6 @@ static enum status add_params(struct store *store, const char *id, const char *c
     return status;
 }
 
-static enum status count_id(struct store *store, const char *id, int64_t *count, struct err *err)
-{
-    return store_number(store, count, 0, err, "select count(*) from runs where id = ?1", "s", id);
-}
-
 /* Creates runs/<id> for the first free id: <stem>, <stem>-2, <stem>-3, … Called in the transaction that adds
  * the row, so an empty folder without a row was left by a process that was killed here and may be used. */
 static enum status claim_folder(struct store *store, const char *stem, char id[RUN_ID_MAX], struct err *err)
@@ -201,7 +188,7 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
             snprintf(id, RUN_ID_MAX, "%s", stem);
         else
             snprintf(id, RUN_ID_MAX, "%.*s-%d", most, stem, attempt);
-        status = count_id(store, id, &taken, err);
+        status = store_number(store, &taken, 0, err, "select count(*) from runs where id = ?1", "s", id);
         if (status || taken) continue;
         run_folder(store, id, path, sizeof path);
         if (mkdir(path, 0777) == 0 || (errno == EEXIST && rmdir(path) == 0 && mkdir(path, 0777) == 0)) {
@@ -300,16 +287,12 @@ enum status run_add_inference(struct store *store, const char *id, const struct 
 
 enum status run_record_loss(struct store *store, const char *id, const char *sentence, struct err *err)
 {
-    int64_t segment, steps;
+    struct run_info run;
     enum status status = store_begin(store, err);
-    if (!status)
-        status = store_number(store, &segment, -1, err, "select segment from runs where id = ?1", "s", id);
-    if (!status)
-        status = store_number(store, &steps, -1, err, "select steps from runs where id = ?1", "s", id);
-    if (!status && segment < 0) status = err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+    if (!status) status = run_get(store, id, &run, err);
     if (!status) {
-        struct event_record event = {steps, clock_wall(), "error", sentence, false};
-        status = table_add(store, TABLE_EVENTS, id, (int)segment, &event, err);
+        struct event_record event = {run.steps, clock_wall(), "error", sentence, false};
+        status = table_add(store, TABLE_EVENTS, id, run.segment, &event, err);
     }
     if (!status)
         status = store_do(store, err, "update runs set message = ?2 where id = ?1", "ss", id, sentence);
@@ -390,12 +373,10 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
 {
     char folder[PATH_MAX];
     bool all = false;
-    int64_t exists;
     struct run_lock lock;
     struct err why;
-    enum status status = count_id(store, id, &exists, err);
+    enum status status = run_exists(store, id, err);
     if (status) return status;
-    if (!exists) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
     if (strchr(id, '/'))
         return err_set(err, STATUS_CORRUPT, "run %s: an id must not contain '/' (a damaged database?)", id);
     status = run_lock_acquire(store, id, &lock, err);

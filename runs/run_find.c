@@ -66,16 +66,35 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
     if (status_is_live(out->status)) out->suspended = run_is_suspended(store, out->id);
 }
 
-enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err)
+/* The first run of select_runs; STATUS_NOT_FOUND, without a message: there is none. */
+static enum status first_run(struct store *store, const char *tail, const char *word, struct run_info *out,
+                             struct err *err)
 {
     sqlite3_stmt *select;
-    enum status status = select_runs(store, "where id = ?1", id, &select, err);
-    bool found = store_next(store, select, &status, err);
-    if (status) return status;
-    if (!found) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+    enum status status = select_runs(store, tail, word, &select, err);
+    if (!store_next(store, select, &status, err)) return status ? status : STATUS_NOT_FOUND;
     read_run(store, select, out);
     sqlite3_reset(select);
     return STATUS_OK;
+}
+
+static enum status no_such_run(const char *id, struct err *err)
+{
+    return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+}
+
+enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err)
+{
+    enum status status = first_run(store, "where id = ?1", id, out, err);
+    return status == STATUS_NOT_FOUND ? no_such_run(id, err) : status;
+}
+
+enum status run_exists(struct store *store, const char *id, struct err *err)
+{
+    int64_t count;
+    enum status status =
+        store_number(store, &count, 0, err, "select count(*) from runs where id = ?1", "s", id);
+    return status || count ? status : no_such_run(id, err);
 }
 
 static enum status list_runs(struct store *store, const char *tail, struct arena *arena,
@@ -117,9 +136,7 @@ enum status run_config(struct store *store, const char *id, char **out, struct e
     sqlite3_stmt *statement;
     enum status status =
         store_query(store, &statement, err, "select config from runs where id = ?1", "s", id);
-    bool row = store_next(store, statement, &status, err);
-    if (status) return status;
-    if (!row) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+    if (!store_next(store, statement, &status, err)) return status ? status : no_such_run(id, err);
     const char *config = (const char *)sqlite3_column_text(statement, 0);
     char *copy = strdup(config ? config : "");
     sqlite3_reset(statement);
@@ -306,14 +323,8 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
 
 enum status run_find_named(struct store *store, const char *name, struct run_info *out, struct err *err)
 {
-    sqlite3_stmt *select;
-    enum status status = select_runs(store, "where name = ?1 " NEWEST_FIRST, name, &select, err);
-    bool found = store_next(store, select, &status, err);
-    if (status) return status;
-    if (!found) return not_found(store, name, err);
-    read_run(store, select, out);
-    sqlite3_reset(select);
-    return STATUS_OK;
+    enum status status = first_run(store, "where name = ?1 " NEWEST_FIRST, name, out, err);
+    return status == STATUS_NOT_FOUND ? not_found(store, name, err) : status;
 }
 
 bool run_is_partial(const struct run_info *run)
