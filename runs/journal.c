@@ -51,11 +51,14 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
 
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err)
 {
-    /* An import may lack a value in its newest steps; columns.def explains the bits. The speed is that of the
-     * steps together: a mean of their speeds would be that of the shortest. */
-    return store_do(
-        store, err,
-        "with newest_segment(s) as (select max(segment) from steps where run_id = ?1),"
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 1400];
+    /* Of the newest segment that still has steps which count: an import may lack a value in its newest ones;
+     * columns.def explains the bits. The speed is that of the steps together: a mean of their speeds would be
+     * that of the shortest. */
+    snprintf(
+        sql, sizeof sql,
+        "with newest_segment(s) as (select ifnull("
+        "  (select t.segment %s order by t.segment desc, t.step desc limit 1), 0)),"
         " replaced(step) as (select ifnull(min(first_step), 1 << 62) from segments, newest_segment"
         "  where run_id = ?1 and segment > s),"
         " s as not materialized (select * from steps where run_id = ?1 and segment ="
@@ -71,7 +74,8 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
         " nan = nan & ~1 | ifnull((select loss is null from newest), 0),"
         " tokens_per_sec = (select ifnull(sum(rate * time) / sum(time), avg(rate)) from recent)"
         " where id = ?1",
-        "s", run_id);
+        table_history(TABLE_STEPS, from));
+    return store_do(store, err, sql, "s", run_id);
 }
 
 /* The name of the measure that the run's eval.metric stands for (a label in it may have signs that the name

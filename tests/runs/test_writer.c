@@ -548,6 +548,10 @@ TEST_CASE(a_run_resumed_to_end_at_its_checkpoint_loses_the_steps_beyond_it)
     writer_eval(writer, &(struct eval_record){.step = 100, .val_loss = 2});
     writer_eval(writer, &(struct eval_record){.step = 120, .val_loss = 1});
     assert_int_equal(writer_close(writer, RUN_STOPPED, "", &err), STATUS_OK);
+    writer = store_fixture_writer(home, id); /* of these steps none counts in the end */
+    for (int64_t i = 100; i < 110; i++)
+        writer_step(writer, &(struct step_record){.step = i, .loss = 1, .tokens = i + 1});
+    assert_int_equal(writer_close(writer, RUN_STOPPED, "", &err), STATUS_OK);
 
     store_fixture_sql(home, "update runs set total_steps = 100"); /* resume --train.total_steps=100 */
     writer = store_fixture_writer(home, id);
