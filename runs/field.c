@@ -153,8 +153,7 @@ static struct field_value value_made(const struct field *field, const struct run
     if (field->made == MADE_TAGS) return value_of_text(run->tags);
     if (field->made == MADE_AGE) return value_of_number(now - run->created_at, true);
     if (field->made == MADE_ELAPSED) return value_of_number(run->elapsed, true);
-    double done = run->total_steps > 0 ? (double)run->steps / (double)run->total_steps : NAN;
-    return value_of_number(fmin(fmax(done, 0), 1), !isnan(done));
+    return value_of_number(run_progress(run), run->total_steps > 0);
 }
 
 /* The number of the run among earlier ones, `count` if it is not there. Both lists are in the same order, so
@@ -306,7 +305,7 @@ char *field_show(const struct field *field, const struct field_value *value, cha
     else if (field->unit == UNIT_SECONDS)
         clock_format_duration(number, buf, size);
     else if (field->unit == UNIT_FRACTION)
-        snprintf(buf, size, "%.0f%%", floor(number * 100));
+        snprintf(buf, size, "%d%%", text_percent(number));
     else if (field->unit != UNIT_TIME)
         snprintf(buf, size, "%.5g", number);
     else if (fabs(number) > 1e12 || !localtime_r(&seconds, &local) ||
@@ -356,7 +355,7 @@ bool field_parse_number(const struct field *field, const char *word, double *out
         double factor;
         bool seconds;
     } units[] = {{'k', 1e3, false},  {'M', 1e6, false},  {'G', 1e9, false},  {'B', 1e9, false},
-                 {'T', 1e12, false}, {'%', .01, false},  {'s', 1, true},     {'m', 60, true},
+                 {'T', 1e12, false}, {'%', 100, false},  {'s', 1, true},     {'m', 60, true},
                  {'h', 3600, true},  {'d', 86400, true}, {'w', 604800, true}};
     enum field_unit unit = field->unit;
     bool times = unit == UNIT_TIME || unit == UNIT_SECONDS, any = unit == UNIT_TEXT;
@@ -377,7 +376,7 @@ bool field_parse_number(const struct field *field, const char *word, double *out
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         bool same = any ? units[i].letter == word[n - 1] : tolower(units[i].letter) == tolower(word[n - 1]);
         if (!same || !(any || units[i].seconds == times)) continue;
-        *out *= units[i].factor;
+        *out = units[i].letter == '%' ? *out / units[i].factor : *out * units[i].factor;
         *seconds = units[i].seconds;
         return true;
     }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,12 @@ bool run_is_suspended(struct store *store, const char *id)
 const char *run_status_word(const struct run_info *run)
 {
     return run->suspended ? "suspended" : status_words[run->status];
+}
+
+double run_progress(const struct run_info *run)
+{
+    if (run->total_steps <= 0) return NAN;
+    return fmin(fmax((double)run->steps / (double)run->total_steps, 0), 1);
 }
 
 /* ---- creating ---- */

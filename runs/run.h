@@ -74,6 +74,9 @@ struct run_info {
  * store, JSON, CSV and filters have in any case. */
 const char *run_status_word(const struct run_info *run);
 
+/* The steps that are done, as a part of those planned: 0 to 1; NaN: not known. */
+double run_progress(const struct run_info *run);
+
 /* The description of a new run. */
 struct run_new {
     const char *name;   /* NULL or "": made from the preset or corpus, "shakespeare"; checked and cleaned */

@@ -30,6 +30,10 @@ bool text_next_name(const char **rest, char *name, size_t size);
 /* "512 B", "3.4 KiB", "1.2 GiB". Returns buf. */
 char *text_format_bytes(uint64_t bytes, char *buf, size_t size);
 
+/* A part of 1 in whole percent, rounded down: of 0.58 it is 58, though 0.58 * 100 is a bit less in a double.
+ */
+int text_percent(double part);
+
 /* "950", "12.3k", "4.10M", "1.2B": three significant digits. Returns buf. */
 char *text_format_count(double count, char *buf, size_t size);
 

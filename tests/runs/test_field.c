@@ -45,6 +45,22 @@ TEST_CASE(a_nan_is_larger_than_all_numbers)
         }
 }
 
+TEST_CASE(a_percentage_is_the_part_of_the_steps)
+{
+    struct field progress;
+    double number;
+    bool seconds;
+    assert_true(field_find("progress", &progress));
+    for (int i = 0; i <= 100; i++) {
+        char word[8], shown[8];
+        snprintf(word, sizeof word, "%d%%", i);
+        assert_true(field_parse_number(&progress, word, &number, &seconds));
+        assert_true(number == i / 100.0);
+        struct field_value value = {true, NULL, number};
+        assert_string_equal(field_show(&progress, &value, shown, sizeof shown), word);
+    }
+}
+
 TEST_CASE(a_number_has_at_most_63_letters)
 {
     struct field steps;

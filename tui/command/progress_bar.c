@@ -78,7 +78,7 @@ char *progress_bar_line(const struct progress_view *view, int width, bool utf8, 
 {
     char head[128], eta[40], amounts[80], rate[64], tail[640] = "", bar[4 * BAR_MAX + 16];
     int used = snprintf(head, sizeof head, "%-*.48s %3d%%", LABEL_COLUMNS, view->what,
-                        (int)(100 * fraction_of(view)));
+                        text_percent(fraction_of(view)));
     int room = width - used - 1 - BAR_MIN;
     const char *const parts[] = {format_eta(view, eta, sizeof eta), view->suffix ? view->suffix : "",
                                  format_amounts(view, "/", amounts, sizeof amounts),
@@ -105,7 +105,7 @@ char *progress_bar_plain(const struct progress_view *view, char *buf, size_t siz
     const char *suffix = view->suffix ? view->suffix : "";
     format_rate(view, rate, sizeof rate);
     format_eta(view, eta, sizeof eta);
-    snprintf(buf, size, "%s: %d%% (%s)%s%s%s%s%s%s", view->what, (int)(100 * fraction_of(view)),
+    snprintf(buf, size, "%s: %d%% (%s)%s%s%s%s%s%s", view->what, text_percent(fraction_of(view)),
              format_amounts(view, " of ", amounts, sizeof amounts), *rate ? ", " : "", rate, *eta ? ", " : "",
              eta, *suffix ? ", " : "", suffix);
     return buf;

@@ -26,12 +26,6 @@ struct status_label label_status(enum run_status status)
     return labels[status];
 }
 
-double label_progress(const struct run_info *run)
-{
-    if (run->total_steps <= 0) return NAN;
-    return fmin(fmax((double)run->steps / (double)run->total_steps, 0), 1);
-}
-
 /* Seconds that a trainer may report nothing: as many as several of its steps take. A first step may take much
  * longer than the others, and is no measure of them. */
 static double patience(const struct run_info *run)
@@ -154,7 +148,7 @@ static void draw_name(struct pen pen, const struct run_info *run, double now)
 static void draw_progress(struct pen pen, const struct run_info *run, double now)
 {
     char text[160], eta[48] = "", elapsed[48] = "";
-    double fraction = label_progress(run), left = label_eta(run, now);
+    double fraction = run_progress(run), left = label_eta(run, now);
     if (!isnan(left)) snprintf(eta, sizeof eta, "  ETA %s", CLOCK_DURATION(left));
     if (pen.grid->w >= 100 || isnan(left)) /* "in 2m", which is shorter, is the time left in the list */
         snprintf(elapsed, sizeof elapsed, "  elapsed %s", CLOCK_DURATION(label_elapsed(run, now)));

@@ -15,8 +15,6 @@ struct status_label label_status(enum run_status status);
 /* The same of a run, or that its trainer is suspended or silent. */
 struct status_label label_state(const struct run_info *run, double now);
 
-double label_progress(const struct run_info *run); /* in [0, 1]; NaN: unknown */
-
 /* Whether the run stands still though it is running or paused: its trainer is suspended, or has given no sign
  * of life for much longer than a step takes. Its speed is then a thing of the past. */
 bool label_stands_still(const struct run_info *run, double now);

@@ -99,7 +99,7 @@ static void draw_progress(struct pen pen, const struct run_cell *cell)
 {
     enum { PERCENT = 5, STEPS = 12 };
     const struct run_info *run = cell->run;
-    double fraction = label_progress(run);
+    double fraction = run_progress(run);
     bool steps = pen.end - pen.x >= 28;
     int gauge = pen.end - pen.x - PERCENT - (steps ? STEPS : 0);
     char text[48];
@@ -108,7 +108,7 @@ static void draw_progress(struct pen pen, const struct run_cell *cell)
     if (isnan(fraction))
         pen_print(&pen, STYLE_DIM, 0, "   ?%%");
     else
-        pen_print(&pen, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
+        pen_print(&pen, STYLE_TEXT, 0, "%4d%%", text_percent(fraction));
     snprintf(text, sizeof text, "%s/%s", TEXT_COUNT(run->steps > 0 ? run->steps : 0),
              TEXT_COUNT(run->total_steps));
     if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);

@@ -38,7 +38,7 @@ TEST_CASE(progress_eta_and_time_worked_follow_from_the_row)
                            .tokens_per_sec = 500,
                            .heartbeat = 90,
                            .elapsed = 60};
-    assert_true(label_progress(&run) == 0.25);
+    assert_true(run_progress(&run) == 0.25);
     assert_true(label_eta(&run, 100) == 150); /* 750 steps of 100 tokens */
     assert_true(label_elapsed(&run, 100) == 70);
     assert_true(label_elapsed(&run, 80) == 60); /* a clock that was set back */
@@ -53,7 +53,7 @@ TEST_CASE(progress_eta_and_time_worked_follow_from_the_row)
     assert_true(label_elapsed(&run, 100) == 60);
     run.status = RUN_RUNNING;
     run.total_steps = 249; /* beyond its plan */
-    assert_true(label_progress(&run) == 1);
+    assert_true(run_progress(&run) == 1);
     assert_true(isnan(label_eta(&run, 100)));
     run.total_steps = 250;
     assert_true(label_eta(&run, 100) == 0);
@@ -66,10 +66,10 @@ TEST_CASE(progress_eta_and_time_worked_follow_from_the_row)
     assert_true(isnan(label_eta(&run, 100)));
     run.step_tokens = 100;
     run.steps = -1;
-    assert_true(label_progress(&run) == 0);
+    assert_true(run_progress(&run) == 0);
     assert_true(isnan(label_eta(&run, 100)));
     run.total_steps = 0;
-    assert_true(isnan(label_progress(&run)));
+    assert_true(isnan(run_progress(&run)));
 }
 
 TEST_CASE(the_head_of_a_run_is_whole_in_a_narrow_terminal_and_has_no_negative_number)
