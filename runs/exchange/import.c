@@ -210,7 +210,7 @@ static enum status fill_run(struct import *import, const char *id, const char *m
 }
 
 /* Names the run by its staged row or else by `fallback`: with -2, -3, … where a run has the name, as commands
- * would then find the import by it. message: that of the run. */
+ * would then find the import by it, or where it is "latest". message: that of the run. */
 static enum status choose_name(struct import *import, const char *fallback, const char *message,
                                struct import_outcome *made)
 {
@@ -228,7 +228,7 @@ static enum status choose_name(struct import *import, const char *fallback, cons
     for (int n = 2; !status; n++) {
         status = store_number(import->store, &others, 0, import->err,
                               "select count(*) from runs where name = ?1", "s", made->name);
-        if (status || !others) break;
+        if (status || (!others && strcmp(made->name, "latest") != 0)) break;
         strcpy(made->wanted, stem);
         snprintf(made->name, sizeof made->name, "%.*s-%d", (int)utf8_cut(stem, RUN_NAME_CLEAN_MAX - 12), stem,
                  n);
@@ -381,7 +381,7 @@ static enum status import_paths(struct store *store, const char *const *paths, s
     struct import import = {.store = store, .err = err ? err : &own};
     char names[sizeof out->names] = "";
     import.turns = (struct import_turns){store, import.err, 0};
-    char message[PATH_MAX + 64], called[RUN_NAME_MAX], folder[PATH_MAX], word[PATH_MAX];
+    char message[PATH_MAX + 64], called[RUN_NAME_MAX], folder[PATH_MAX], word[PATH_MAX], whole[PATH_MAX];
     int lock;
     enum status status = import_lock(store, &lock, import.err);
     if (!status) status = begin(&import);
@@ -393,7 +393,7 @@ static enum status import_paths(struct store *store, const char *const *paths, s
         /* "logs/main.log" gives "logs", as does "logs/train" beside other parts of the run */
         import_folder_of(paths[0], folder, word);
         bool part = import.several && !import.strangers;
-        snprintf(message, sizeof message, RUN_FROM_FILES "%s", file_is_folder(paths[0]) ? folder : paths[0]);
+        snprintf(message, sizeof message, RUN_FROM_FILES "%s", realpath(paths[0], whole) ? whole : paths[0]);
         snprintf(called, sizeof called, "%s", fallback ? fallback : part ? basename(dirname(folder)) : word);
         if (count > 1)
             text_add(message, sizeof message, " and ", "%zu more file%s", count - 1,

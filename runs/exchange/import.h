@@ -32,7 +32,7 @@
 
 struct import_outcome {
     char id[RUN_ID_MAX];
-    char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which another run has;
+    char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which is taken;
                                                                   "": was given, none */
     bool again;       /* that one was imported from files of the same paths */
     bool here, grown; /* nothing was stored, as this is the run `id`; the log has more values by now */

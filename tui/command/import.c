@@ -21,8 +21,8 @@ static void print_remarks(const struct import_outcome *outcome)
     const char *wanted = CLEAN_LINE(outcome->wanted);
     if (*outcome->remark) output_warn("%s", outcome->remark);
     if (*wanted)
-        fprintf(stderr, "the run is called %s, as there is another run %s\n", CLEAN_LINE(outcome->name),
-                wanted);
+        fprintf(stderr, "the run is called %s, as %s %s\n", CLEAN_LINE(outcome->name),
+                strcmp(wanted, "latest") == 0 ? "the newest run is called" : "there is another run", wanted);
     if (outcome->again)
         fprintf(stderr,
                 "%s was imported from the same path; if the log has grown since, delete it: %s delete %s\n",

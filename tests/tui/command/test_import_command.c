@@ -133,6 +133,37 @@ TEST_CASE(importing_a_log_again_says_how_to_keep_the_newer_run_alone)
     assert_non_null(strstr(process_stderr(p), " delete train\n"));
 }
 
+TEST_CASE(logs_of_one_name_in_folders_of_one_name_are_not_the_same)
+{
+    static const char *const places[] = {"here", "there"};
+    char home[PATH_MAX];
+    three_runs_home("import-namesake", home);
+    for (int i = 0; i < 2; i++) {
+        const char *folder = kept_format("%s/%s/logs", home, places[i]);
+        assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+        stage_write(kept_format("%s/main.log", folder), "s:0 trl:3\n", 10);
+        struct process *p = process_expect(
+            0, process_open(&(struct process_options){
+                   .arguments = (const char *const[]){"import", "main.log", NULL}, .folder = folder}));
+        assert_null(strstr(process_stderr(p), "was imported from the same path"));
+        assert_int_equal(strstr(process_stderr(p), "the run is called logs-2") != NULL, i);
+    }
+}
+
+TEST_CASE(a_folder_called_latest_gives_a_run_that_can_be_named)
+{
+    char home[PATH_MAX];
+    three_runs_home("import-latest", home);
+    const char *log = kept_format("%s/latest/main.log", home);
+    assert_int_equal(file_make_folders(kept_format("%s/latest", home), NULL), STATUS_OK);
+    stage_write(log, "s:0 trl:3\n", 10);
+    struct process *p = process_run(0, "import", log, NULL);
+    assert_non_null(
+        strstr(process_stderr(p), "the run is called latest-2, as the newest run is called latest\n"));
+    assert_non_null(strstr(process_output("show", "latest-2", NULL), "imported from "));
+    process_expect_sentence(process_run(2, "import", log, "--name", "latest", NULL), "--name latest: ");
+}
+
 TEST_CASE(a_run_with_the_configuration_of_another_program_cannot_be_resumed)
 {
     static const char *const commands[] = {"resume", "fork"};

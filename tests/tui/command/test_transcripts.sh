@@ -5,7 +5,8 @@
 #
 # A line of a transcript that begins with "$ " is a command, run by a shell in the folder of the sources; what follows is its
 # output, with standard error after it and its exit status if that is not 0. Each transcript has a home of its own, with the
-# runs of tests/fixtures/store.sql; $ANNEAL_HOME stands for its path, and $DIR for that of an empty folder.
+# runs of tests/fixtures/store.sql; $ANNEAL_HOME stands for its path, $DIR for that of an empty folder, and $ROOT for that of
+# the sources.
 set -u
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 binary=${ANNEAL_BINARY:-$root/build/anneal}
@@ -31,7 +32,7 @@ run_transcript() {
         [ -z "$(tail -c 1 "$scratch/stdout")" ] || echo "[no end of line]"
         cat "$scratch/stderr"
         [ $status -eq 0 ] || echo "[exit status $status]"
-    done | sed -e "s|$ANNEAL_HOME|\$ANNEAL_HOME|g" -e "s|$DIR|\$DIR|g"
+    done | sed -e "s|$ANNEAL_HOME|\$ANNEAL_HOME|g" -e "s|$DIR|\$DIR|g" -e "s|$root/|\$ROOT/|g"
 }
 
 failed=0
