@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "core/base/file.h"
 #include "runs/table.h"
 
 #define NEWEST_FIRST "order by step desc, segment desc"
@@ -118,12 +118,11 @@ enum status run_lists_checkpoint(struct store *store, const char *run_id, int64_
 bool run_has_checkpoint(struct store *store, const char *run_id, const struct checkpoint_record *checkpoint)
 {
     char folder[PATH_MAX], expected[64], path[PATH_MAX + 80];
-    struct stat found;
     snprintf(expected, sizeof expected, "checkpoints/step-%" PRId64, checkpoint->step);
     if (!checkpoint->path || strcmp(checkpoint->path, expected) != 0) return false;
     run_folder(store, run_id, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/%s", folder, expected);
-    return !lstat(path, &found) && S_ISDIR(found.st_mode);
+    return file_is_folder(path);
 }
 
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)

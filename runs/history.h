@@ -53,8 +53,8 @@ enum status run_checkpoints_read(struct store *store, const char *run_id, struct
 /* *listed: how many rows the checkpoint at `step` has, unless it was deleted. */
 enum status run_lists_checkpoint(struct store *store, const char *run_id, int64_t step, int64_t *listed,
                                  struct err *err);
-/* Whether the folder of a listed checkpoint is there. Its path is only believed where it is the one that
- * trainers write. */
+/* Whether the folder of a listed checkpoint, or what a link in its place leads to, is there. Its path is only
+ * believed where it is the one that trainers write. */
 bool run_has_checkpoint(struct store *store, const char *run_id, const struct checkpoint_record *checkpoint);
 /* Peak memory in bytes: the sum of the highest value of each category; -1 when none is recorded. */
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err);

@@ -360,6 +360,36 @@ TEST_CASE(deleting_asks_and_can_be_undone_until_the_view_is_left)
 
 /* ---- without a terminal ---- */
 
+/* As `anneal import --store` makes them. */
+TEST_CASE(a_linked_checkpoint_is_listed_as_long_as_it_is_there)
+{
+    char other[1024], folder[1200], path[1300], away[1100];
+    struct run_info run;
+    struct err err = {0};
+    fill_five_hundred("linked", other, sizeof other);
+    struct store *store = store_fixture_open(other);
+    assert_int_equal(run_find(store, "ended", &run, &err), STATUS_OK);
+    run_folder(store, run.id, folder, sizeof folder);
+    store_close(store);
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    snprintf(path, sizeof path, "%s/checkpoints/step-3", folder);
+    snprintf(away, sizeof away, "%s/away", other);
+    assert_int_equal(file_make_folders(away, &err), STATUS_OK);
+    assert_int_equal(symlink(away, path), 0);
+    store_fixture_sql(other, "delete from checkpoints;"
+                             "insert into checkpoints(run_id, segment, step, kind, wall_time, path, bytes)"
+                             " select id, 1, 3, 'last', 0, 'checkpoints/step-3', 9 from runs");
+    struct workbench *workbench = headless_open(other, "ended");
+    headless_type(workbench, "C");
+    headless_expect(workbench, 80, 24, 80, "Checkpoints 1, ");
+    headless_type(workbench, "q");
+    assert_int_equal(file_remove_tree(away, &err), STATUS_OK);
+    headless_type(workbench, "C");
+    headless_expect(workbench, 80, 24, 80, "Checkpoints 0, ");
+    headless_close(workbench);
+}
+
 TEST_CASE(paths_of_the_store_that_leave_the_run_are_not_listed)
 {
     char other[1024], folder[1200], path[1300];
