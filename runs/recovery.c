@@ -196,7 +196,8 @@ static enum status list_checkpoint(struct store *store, const char *run_id, cons
                               "s", run_id);
     if (status || known) return status;
     snprintf(path, sizeof path, "checkpoints/%s", name);
-    struct checkpoint_record record = {step, (double)info.st_mtime, path, "last", 0};
+    struct checkpoint_record record = {step, (double)info.st_mtime, path, "last",
+                                       file_tree_bytes(whole, NULL)};
     ++*listed;
     return table_add(store, TABLE_CHECKPOINTS, run_id, (int)segment, &record, err);
 }

@@ -259,7 +259,7 @@ STAGE_CASE(a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not, str
     store_fixture_sql(s->home, "delete from checkpoints");
     expect_line(doctor(s, 0), "note", kept_format("%s/step-20", checkpoints), "does not list", "--repair");
     expect_line(repair(0), "repaired", "anneal.db", "1 checkpoint listed");
-    stage_expect(s, "select step, path from checkpoints", "20|checkpoints/step-20");
+    stage_expect(s, "select step, path, bytes > 1000 from checkpoints", "20|checkpoints/step-20|1");
     assert_null(strstr(doctor(s, 0), "note"));
 }
 
