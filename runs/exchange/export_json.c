@@ -146,9 +146,9 @@ static enum status write_profile(struct document *d)
         status =
             write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT, of_profile(sql, PROFILE_BY("phase", "")));
     if (!status)
-        status =
-            write_query(d, "top_operations", '[', JSON_OUT_FLAT,
-                        of_profile(sql, PROFILE_BY("op", "ifnull(sum(calls), 0) as calls, ") " limit 10"));
+        status = write_query(
+            d, "top_operations", '[', JSON_OUT_FLAT,
+            of_profile(sql, PROFILE_BY("op", "cast(total(calls) as integer) as calls, ") " limit 10"));
     json_out_close(&d->out);
     return status;
 }

@@ -465,6 +465,24 @@ TEST_CASE(a_json_document_holds_the_whole_run)
     store_close(store);
 }
 
+/* An imported table may hold any numbers. */
+TEST_CASE(calls_of_an_operation_that_are_too_many_to_add_up_fail_no_document)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    store_fixture_home("json-calls", home, sizeof home);
+    store_fixture_run(home, "calls", id);
+    store_fixture_sql(home,
+                      "insert into layer_profile(run_id, segment, step, phase, layer, op, calls, time_us)"
+                      " select id, 1, layer, 'forward', layer, 'gemm', 9223372036854775807, 1"
+                      " from runs, (select 1 as layer union select 2)");
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    char *text = to_text(document, store, ids, 1);
+    assert_non_null(strstr(text, "\"calls\": 9223372036854775807,"));
+    free(text);
+    store_close(store);
+}
+
 TEST_CASE(a_run_without_a_step_is_a_document_too)
 {
     char home[PATH_MAX], id[RUN_ID_MAX];
