@@ -55,10 +55,6 @@ struct run_note {
 /* Any message. */
 union message {
     struct step_record step;
-    struct eval_record eval;
-    struct stopping_record stopping;
-    struct profile_record profile;
-    struct gpu_record gpu;
     struct run_note run;
     char bytes[512];
 };

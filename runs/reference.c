@@ -77,7 +77,6 @@ enum status run_dependents(struct store *store, const char *const *ids, size_t c
     bool *refers = status ? NULL : arena_alloc_array(arena, all.count + 1, sizeof *refers);
     if (!status && !refers) status = err_no_memory(err, "the checkpoints that runs refer to");
     if (status) return status;
-    memset(refers, 0, all.count);
     for (size_t i = 0; i < count; i++)
         for (size_t r = 0; (r = run_references_find(&all, store, ids[i], -1, r)) < all.count; r++)
             refers[r] = true;

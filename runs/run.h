@@ -169,6 +169,8 @@ enum status run_params_list(struct store *store, const char *run_id, struct aren
 /* Writes a setting as a member: "16" as a number, "true" as a boolean, other values as a text, NULL as
  * null. */
 void run_param_json(struct json_out *out, const char *name, const char *value);
+/* The length of the section of a key: all before its last dot. */
+size_t run_param_section(const struct run_param *param);
 /* Writes all settings as one object, with one object per section. */
 void run_params_json(struct json_out *out, const char *name, const struct run_param *params, size_t count);
 

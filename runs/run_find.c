@@ -180,17 +180,16 @@ void run_param_json(struct json_out *out, const char *name, const char *value)
         json_out_text(out, name, value);
 }
 
-/* The length of the section of a key: all before the last dot. */
-static size_t section_length(const char *key)
+size_t run_param_section(const struct run_param *param)
 {
-    const char *dot = strrchr(key, '.');
-    return dot ? (size_t)(dot - key) : 0;
+    const char *dot = strrchr(param->name, '.');
+    return dot ? (size_t)(dot - param->name) : 0;
 }
 
 static bool same_section(const struct run_param *a, const struct run_param *b)
 {
-    size_t n = section_length(a->name);
-    return n == section_length(b->name) && strncmp(a->name, b->name, n) == 0;
+    size_t n = run_param_section(a);
+    return n == run_param_section(b) && strncmp(a->name, b->name, n) == 0;
 }
 
 /* Keys are "section.key", or "param_group.NAME.key" for a group. An imported run may have wandb.model.dim
@@ -199,7 +198,7 @@ void run_params_json(struct json_out *out, const char *name, const struct run_pa
 {
     json_out_open(out, name, '{', JSON_OUT_LINES);
     for (size_t i = 0; i < count; i++) {
-        size_t n = section_length(params[i].name), first = 0;
+        size_t n = run_param_section(&params[i]), first = 0;
         char section[160];
         while (!same_section(&params[first], &params[i])) first++;
         if (first < i) continue; /* written with the section's first key */

@@ -91,18 +91,11 @@ static enum status make_rollups(struct import *import, const char *id)
     return status;
 }
 
-/* The length of a key's section, all before its last dot: those of param_group.NAME have a dot, keys have
- * none. */
-static size_t section_length(const struct run_param *param)
-{
-    return (size_t)(strrchr(param->name, '.') - param->name);
-}
-
 /* By section, then by name. */
 static int compare_params(const void *a, const void *b)
 {
     const struct run_param *x = a, *y = b;
-    size_t n = section_length(x), m = section_length(y);
+    size_t n = run_param_section(x), m = run_param_section(y);
     int order = memcmp(x->name, y->name, n < m ? n : m);
     return order ? order : n != m ? (n < m ? -1 : 1) : strcmp(x->name + n, y->name + n);
 }
@@ -119,7 +112,7 @@ static enum status restore_config(struct import *import, const char *id)
     if (out && count) qsort(params, count, sizeof *params, compare_params);
     for (size_t i = 0; out && i < count; i++) {
         const char *name = params[i].name;
-        size_t n = section_length(&params[i]);
+        size_t n = run_param_section(&params[i]);
         if (n != last || memcmp(name, params[i - 1].name, n) != 0)
             fprintf(out, "%s[%.*s]\n", i ? "\n" : "", (int)n, name);
         fprintf(out, "%s = %s\n", name + n + 1, params[i].value);

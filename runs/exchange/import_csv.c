@@ -297,8 +297,7 @@ static enum status read_file(struct reader *r, FILE *file)
         return err_set(r->import->err, STATUS_IO, "%s: cannot read: %s", r->import->path, strerror(errno));
     bool ends = last == '\n' || last == '\r';
     if (r->foreign && !ends && (r->field + 1 < r->header_count || !last)) { /* a power cut leaves zeros */
-        snprintf(r->import->remark, sizeof r->import->remark, "line %lld has no end, and was left out",
-                 (long long)r->import->line);
+        import_half_line(r->import);
         return r->status;
     }
     if (csv_fini(&r->parser, take_field, take_end, r) != 0)

@@ -131,8 +131,7 @@ static enum status read_all(struct reader *r)
         if (at == end) break;
         json_t *value = json_loadb(at, (size_t)(end - at), flags, &error);
         if (!value && r->rows && !memchr(at, '\n', (size_t)(end - at))) {
-            snprintf(import->remark, sizeof import->remark, "line %lld has no end, and was left out",
-                     (long long)import->line);
+            import_half_line(import);
             break;
         }
         if (!value) {

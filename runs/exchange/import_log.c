@@ -3,7 +3,6 @@
  * HellaSwag accuracy, which becomes the measure hellaswag_acc. A resumed run appends to the log and may
  * repeat steps. */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -116,9 +115,7 @@ enum status import_read_llmc(struct import *import, FILE *file)
     for (import->line = 1; !status && ends; import->line++) {
         status = next_line(import, file, line, &n, &ends);
         if (!status && ends) status = read_line(&log, line);
-        if (!status && !ends && n) /* the file grows, or its writer was killed */
-            snprintf(import->remark, sizeof import->remark, "line %" PRId64 " has no end, and was left out",
-                     import->line);
+        if (!status && !ends && n) import_half_line(import);
     }
     return status;
 }

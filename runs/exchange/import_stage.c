@@ -19,6 +19,12 @@ enum status import_bad(struct import *import, const char *format, ...)
                    text);
 }
 
+void import_half_line(struct import *import)
+{
+    snprintf(import->remark, sizeof import->remark, "line %lld has no end, and was left out",
+             (long long)import->line);
+}
+
 enum status import_set_kind(struct import *import, enum import_kind kind)
 {
     if (import->kind != IMPORT_NOTHING && import->kind != kind)

@@ -55,6 +55,9 @@ struct import {
 /* Fills the error "path:line: …" and returns STATUS_CORRUPT. */
 enum status import_bad(struct import *import, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Remarks that the line being read was left out, as its writer was killed or still writes. */
+void import_half_line(struct import *import);
+
 /* STATUS_USAGE if an earlier file was of another kind. */
 enum status import_set_kind(struct import *import, enum import_kind kind);
 
