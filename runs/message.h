@@ -55,6 +55,7 @@ struct run_note {
 /* Any message. */
 union message {
     struct step_record step;
+    struct stopping_record stopping;
     struct run_note run;
     char bytes[512];
 };
