@@ -86,6 +86,27 @@ TEST_CASE(orders_are_delivered_once_and_acknowledged)
     arena_release(&arena);
 }
 
+/* A workbench asks for the answer to each of its orders, all day. */
+TEST_CASE(one_handle_can_ask_for_any_number_of_orders)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct arena arena = {0};
+    struct order_row row;
+    store_fixture_home("many-orders", home, sizeof home);
+    store_fixture_run(home, "many", id);
+    store_fixture_sql(home, "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300)"
+                            " insert into orders(run_id, issued_at, verb) select id, i, 'eval' from runs, n");
+    struct store *store = store_fixture_open(home);
+    for (int64_t i = 1; i <= 300; i++) {
+        if (order_get(store, id, i, &arena, &row, &err)) fail_msg("order %d: %s", (int)i, err.text);
+        assert_true(row.id == i && row.issued_at == (double)i);
+    }
+    assert_int_equal(order_get(store, id, 301, &arena, &row, &err), STATUS_NOT_FOUND);
+    arena_release(&arena);
+    store_close(store);
+}
+
 TEST_CASE(an_order_that_comes_while_a_trainer_begins_is_delivered)
 {
     char home[PATH_MAX], id[RUN_ID_MAX];
