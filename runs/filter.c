@@ -387,6 +387,16 @@ void filter_release(struct filter *filter)
     *filter = (struct filter){0};
 }
 
+enum status filter_check(const struct filter *filter, const char *text, struct err *err)
+{
+    const struct filter_problem *problem = &filter->problem;
+    char part[256];
+    if (!problem->why[0]) return STATUS_OK;
+    snprintf(part, sizeof part, "\"%.*s\"", (int)(problem->to - problem->from), text + problem->from);
+    bool named = strstr(problem->why, part) != NULL;
+    return err_set(err, STATUS_USAGE, "--filter: %s%s%s", problem->why, named ? "" : ": ", named ? "" : part);
+}
+
 /* ---- evaluating ---- */
 
 static bool matches(struct filter *filter, struct filter_node *node, const char *text)

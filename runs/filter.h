@@ -40,6 +40,9 @@ enum status filter_parse(const char *text, const char *const *names, size_t coun
                          struct err *err);
 void filter_release(struct filter *filter); /* zeroes it */
 
+/* STATUS_USAGE: the filter of an option --filter, with this text, has a problem. */
+enum status filter_check(const struct filter *filter, const char *text, struct err *err);
+
 /* Writes the numbers of the runs that pass, in their order, to `passed` (room for `count`); returns how many.
  * values[i][r] is fields[i] of runs[r]. A regular expression that takes too long on a run becomes the
  * problem, and passes no run from then on. */

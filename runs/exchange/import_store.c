@@ -304,12 +304,10 @@ static enum status import_run(struct transfer *t, const struct run_info *info)
 
 static enum status import_listed(struct transfer *t, const struct listing *listing, struct arena *arena)
 {
-    const struct filter_problem *problem = &listing->filter.problem;
-    if (*problem->why)
-        return err_set(t->err, STATUS_USAGE, "--filter: %s: \"%.*s\"", problem->why,
-                       (int)(problem->to - problem->from), t->request->filter + problem->from);
+    enum status status = filter_check(&listing->filter, t->request->filter, t->err);
+    if (status) return status;
     t->runs = arena_alloc_array(arena, listing->shown_count + 1, sizeof *t->runs);
-    enum status status = t->runs ? STATUS_OK : err_no_memory(t->err, "importing runs");
+    if (!t->runs) status = err_no_memory(t->err, "importing runs");
     for (size_t i = listing->shown_count; !status && i-- > 0;) /* the newest come first in the list */
         status = import_run(t, &listing->runs[listing->shown[i]]);
     return status;

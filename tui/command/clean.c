@@ -55,8 +55,7 @@ static enum status add_runs(struct command_state *c, const struct words *words, 
     }
     status = listing_read(&c->listing, store, err);
     if (!status) status = listing_set(&c->listing, store, &request, true, err);
-    if (!status && *l->filter.problem.why)
-        status = err_set(err, STATUS_USAGE, "--filter: %s", l->filter.problem.why);
+    if (!status) status = filter_check(&l->filter, request.filter, err);
     for (size_t i = 0; !status && i < (all ? l->count : l->shown_count); i++) {
         const struct run_info *run = &l->runs[all ? i : l->shown[i]];
         if (c->options->only != 1 << CLEANING_CACHE) status = cleaning_add_run(&c->cleaning, run, err);

@@ -107,17 +107,9 @@ static enum status read_listing(struct listing *listing, struct store *store, co
 {
     struct listing_request filter = {.filter = o->filter}, sort = {.filter = o->filter, .sort = o->sort},
                            all = {o->columns, o->filter, o->sort};
-    const struct filter_problem *problem = &listing->filter.problem;
     enum status status = listing_read(listing, store, err);
     if (!status) status = listing_set(listing, store, &filter, true, err);
-    if (!status && problem->why[0]) {
-        char part[RUN_NOTE_MAX];
-        snprintf(part, sizeof part, "\"%.*s\"", (int)(problem->to - problem->from),
-                 o->filter + problem->from);
-        bool named = strstr(problem->why, part) != NULL;
-        return err_set(err, STATUS_USAGE, "--filter: %s%s%s", problem->why, named ? "" : ": ",
-                       named ? "" : part);
-    }
+    if (!status) status = filter_check(&listing->filter, o->filter, err);
     if (status) return status;
     status = listing_set(listing, store, &sort, true, err);
     if (status) return err_prefix(err, "--sort");

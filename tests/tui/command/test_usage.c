@@ -62,7 +62,7 @@ STAGE_CASE(words_that_do_not_go_together_are_named, struct stage *s)
     const struct {
         const char *words[8], *sentence;
     } cases[] = {
-        {{"clean", "--filter", "loss<"}, "clean: --filter: a value is missing after loss ("},
+        {{"clean", "--filter", "loss<"}, "clean: --filter: a value is missing after loss: \"loss<\" ("},
         {{"clean", "mine", "--filter", "loss<3"}, "clean: give runs or --filter, not both"},
         {{"runs", "--filter", "loss<"}, "runs: --filter: a value is missing after loss: \"loss<\""},
         {{"import", s->corpus, "--filter", "loss<3"}, "--filter and --checkpoints need --store FOLDER"},
