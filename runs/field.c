@@ -214,13 +214,13 @@ static enum status read_metric(struct store *store, enum metric metric, const ch
 {
     enum { NEWEST_ROWS = 64 /* those after the last summary are no more */ };
     const struct column_info *column = metric_column(metric);
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 200];
+    char sql[TABLE_HISTORY_MAX + 200];
     sqlite3_stmt *select;
     snprintf(sql, sizeof sql,
              "select value, bit from (select %s as value, nan & %d as bit %s"
              " order by t.segment desc, t.step desc limit %d) where value is not null or bit limit 1",
-             column->name, column->null,
-             table_history(metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS, from), NEWEST_ROWS);
+             column->name, column->null, table_history(metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS),
+             NEWEST_ROWS);
     enum status status = store_query(store, &select, err, sql, "s", run_id);
     if (!status) status = read_number(store, select, out, err);
     if (status || out->known || metric == METRIC_VAL_LOSS) return status;
@@ -235,7 +235,6 @@ static enum status read_metric(struct store *store, enum metric metric, const ch
 static enum status read_named(struct store *store, const char *name, const char *run_id, struct arena *arena,
                               struct field_value *out, struct err *err)
 {
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 100];
     sqlite3_stmt *select;
     enum status status = store_query(
         store, &select, err, "select value from params where run_id = ?1 and name = ?2", "ss", run_id, name);
@@ -250,10 +249,10 @@ static enum status read_named(struct store *store, const char *name, const char 
         if (!text_parse_double(copy, &out->number)) out->number = NAN;
         return STATUS_OK;
     }
-    snprintf(sql, sizeof sql,
-             "select value, nan %s and t.name = ?2 order by t.segment desc, t.step desc limit 1",
-             table_history(TABLE_MEASURES, from));
-    status = store_query(store, &select, err, sql, "ss", run_id, name);
+    status = store_query(store, &select, err,
+                         "select value, nan " COUNTED_MEASURES
+                         " and t.name = ?2 order by t.segment desc, t.step desc limit 1",
+                         "ss", run_id, name);
     return status ? status : read_number(store, select, out, err);
 }
 

@@ -136,7 +136,7 @@ enum status run_peak_memory(struct store *store, const char *run_id, int64_t *by
 enum status run_measure(struct store *store, const char *run_id, const char *name, int64_t step,
                         double *value, struct err *err)
 {
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 200];
+    char sql[TABLE_HISTORY_MAX + 200];
     sqlite3_stmt *select;
     bool own = *name && strcmp(name, "val_loss") != 0 && strcmp(name, "val_perplexity") != 0;
     snprintf(sql, sizeof sql,
@@ -144,7 +144,7 @@ enum status run_measure(struct store *store, const char *run_id, const char *nam
              own     ? "value"
              : *name ? name
                      : "val_loss",
-             table_history(own ? TABLE_MEASURES : TABLE_EVALS, from), own ? "t.name" : "?3");
+             table_history(own ? TABLE_MEASURES : TABLE_EVALS), own ? "t.name" : "?3");
     enum status status = store_query(store, &select, err, sql, "sis", run_id, step, name);
     bool row = store_next(store, select, &status, err);
     if (status) return status;

@@ -51,14 +51,13 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
 
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err)
 {
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 1400];
     /* Of the newest segment that still has steps which count: an import may lack a value in its newest ones;
      * columns.def explains the bits. The speed is that of the steps together: a mean of their speeds would be
      * that of the shortest. */
-    snprintf(
-        sql, sizeof sql,
+    return store_do(
+        store, err,
         "with newest_segment(s) as (select ifnull("
-        "  (select t.segment %s order by t.segment desc, t.step desc limit 1), 0)),"
+        "  (select t.segment " COUNTED_STEPS " order by t.segment desc, t.step desc limit 1), 0)),"
         " replaced(step) as (select ifnull(min(first_step), 1 << 62) from segments, newest_segment"
         "  where run_id = ?1 and segment > s),"
         " s as not materialized (select * from steps where run_id = ?1 and segment ="
@@ -74,8 +73,7 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
         " nan = nan & ~1 | ifnull((select loss is null from newest), 0),"
         " tokens_per_sec = (select ifnull(sum(rate * time) / sum(time), avg(rate)) from recent)"
         " where id = ?1",
-        table_history(TABLE_STEPS, from));
-    return store_do(store, err, sql, "s", run_id);
+        "s", run_id);
 }
 
 /* The name of the measure that the run's eval.metric stands for (a label in it may have signs that the name
@@ -103,25 +101,25 @@ enum status journal_count_evals(struct store *store, const char *run_id, struct 
     char name[1024]; /* CONFIG_TEXT_MAX: a value is shorter */
     enum status status = read_metric(store, run_id, name, sizeof name, &factor, err);
     if (status) return status;
-    char evals[TABLE_HISTORY_MAX], measures[TABLE_HISTORY_MAX], sql[2 * TABLE_HISTORY_MAX + 1400];
     /* any number is better than NaN; the first of two equal ones counts */
-    snprintf(sql, sizeof sql,
-             "with counted_evals as (select t.* %s), counted_measures as (select t.* %s),"
-             " lowest as (select val_loss, step from counted_evals where val_loss is not null or nan & 2"
-             "  order by val_loss is null, val_loss, step limit 1),"
-             " metric as (select ?3 as name where ?3 not in ('', 'val_loss')),"
-             " followed as (select t.step, t.value from counted_measures t join metric m on m.name = t.name"
-             "  union all select t.step, t.val_perplexity from counted_evals t"
-             "  join metric m on m.name = 'val_perplexity'),"
-             " best as (select step, value from followed where value is not null"
-             "  order by value * ?2, step limit 1)"
-             " update runs set best_val_loss = (select val_loss from lowest),"
-             " best_step = (select step from lowest where not exists (select 1 from metric)"
-             "  union all select step from best),"
-             " best_metric = ifnull((select name from metric), ''), best_value = (select value from best),"
-             " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
-             table_history(TABLE_EVALS, evals), table_history(TABLE_MEASURES, measures));
-    return store_do(store, err, sql, "sis", run_id, factor, name);
+    return store_do(
+        store, err,
+        "with counted_evals as (select t.* " COUNTED_EVALS "),"
+        " counted_measures as (select t.* " COUNTED_MEASURES "),"
+        " lowest as (select val_loss, step from counted_evals where val_loss is not null or nan & 2"
+        "  order by val_loss is null, val_loss, step limit 1),"
+        " metric as (select ?3 as name where ?3 not in ('', 'val_loss')),"
+        " followed as (select t.step, t.value from counted_measures t join metric m on m.name = t.name"
+        "  union all select t.step, t.val_perplexity from counted_evals t"
+        "  join metric m on m.name = 'val_perplexity'),"
+        " best as (select step, value from followed where value is not null"
+        "  order by value * ?2, step limit 1)"
+        " update runs set best_val_loss = (select val_loss from lowest),"
+        " best_step = (select step from lowest where not exists (select 1 from metric)"
+        "  union all select step from best),"
+        " best_metric = ifnull((select name from metric), ''), best_value = (select value from best),"
+        " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
+        "sis", run_id, factor, name);
 }
 
 enum status journal_row(struct journal *journal, struct err *err)

@@ -12,7 +12,8 @@
  * reading the table's key backward, so its time does not depend on the length of the run. All are of one
  * segment, since a resume may have changed the device or the number of ranks. */
 #define QUERY                                                                                                \
-    "with found as (select distinct t.segment, t.step %s order by t.segment %s, t.step %s limit %d),"        \
+    "with found as (select distinct t.segment, t.step " COUNTED_PROFILE                                      \
+    " order by t.segment %s, t.step %s limit %d),"                                                           \
     " shown as (select * from found where segment = (select %s(segment) from found))"                        \
     " select (select count(*) from shown), (select step from shown limit 1), phase,"                         \
     " case when ?2 then layer else -1 end as place, op, sum(1.0 * calls), sum(time_us) as time,"             \
@@ -54,13 +55,13 @@ static bool read_row(sqlite3_stmt *row, struct profile *p)
 static enum status read_steps(struct store *store, const char *run_id, bool layers, bool first,
                               struct profile *out, struct err *err)
 {
-    char sql[TABLE_HISTORY_MAX + sizeof QUERY], from[TABLE_HISTORY_MAX];
+    char sql[sizeof QUERY + 40];
     const char *order = first ? "asc " : "desc";
     sqlite3_stmt *select;
     profile_release(out);
     out->last_step = -1;
-    snprintf(sql, sizeof sql, QUERY, table_history(TABLE_PROFILE, from), order, order,
-             first ? PROFILE_FIRST_STEPS : PROFILE_STEPS_MAX, first ? "min" : "max");
+    snprintf(sql, sizeof sql, QUERY, order, order, first ? PROFILE_FIRST_STEPS : PROFILE_STEPS_MAX,
+             first ? "min" : "max");
     enum status status = store_query(store, &select, err, sql, "sn", run_id, (int)layers);
     while (store_next(store, select, &status, err))
         if (!read_row(select, out)) status = err_no_memory(err, "the profile of %s", run_id);

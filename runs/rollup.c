@@ -138,15 +138,12 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
                           int64_t end, struct err *err)
 {
     sqlite3_stmt *select;
-    char sql[800], from[TABLE_HISTORY_MAX];
+    char sql[800];
     snprintf(sql, sizeof sql, "select step, nan");
     for (int m = 0; m < ROLLUP_METRICS; m++)
         text_add(sql, sizeof sql, ", ", "%s", metric_name((enum metric)m));
-    /* with the segments named, the index finds the steps; without, all of the run's are read */
     text_add(sql, sizeof sql, " ",
-             "%s and t.segment in (select segment from segments where run_id = ?1)"
-             " and step >= ?2 and step < ?3 order by t.segment, t.step",
-             table_history(TABLE_STEPS, from));
+             COUNTED_STEPS IN_ITS_SEGMENTS "and step >= ?2 and step < ?3 order by t.segment, t.step");
     enum status status = store_query(store, &select, err, sql, "sii", run_id, first, end);
     while (store_next(store, select, &status, err)) {
         double values[ROLLUP_METRICS];

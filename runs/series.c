@@ -132,23 +132,18 @@ static void format_raw(const struct series *series, char *sql, size_t size)
                                        : metric == METRIC_INFERENCE
                                            ? table_column(TABLE_INFERENCE, series->name)
                                            : metric_column(metric);
-    char from[TABLE_HISTORY_MAX];
+    enum store_table table = measure ? TABLE_MEASURES : metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS;
     if (metric == METRIC_INFERENCE)
         snprintf(sql, size,
                  "select cast(substr(checkpoint, 6) as integer) as step, %s, 0 from inference"
                  " where run_id = ?1 and checkpoint glob 'step-[0-9]*' and step between ?2 and ?3"
                  " order by step, id",
                  column->name);
-    else /* with the list of segments SQLite can look up each one's steps by number */
+    else
         snprintf(sql, size,
-                 "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
-                 " run_id = ?1) and t.step between ?2 and ?3 %s order by t.segment, t.step",
-                 column->name, column->null,
-                 table_history(measure                     ? TABLE_MEASURES
-                               : metric == METRIC_VAL_LOSS ? TABLE_EVALS
-                                                           : TABLE_STEPS,
-                               from),
-                 measure ? "and t.name = ?4" : "");
+                 "select step, %s, nan & %d %s" IN_ITS_SEGMENTS
+                 "and t.step between ?2 and ?3 %s order by t.segment, t.step",
+                 column->name, column->null, table_history(table), measure ? "and t.name = ?4" : "");
 }
 
 /* Reads the rows of steps first..last that count (table.h). */

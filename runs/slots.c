@@ -15,13 +15,10 @@ bool slots_hold(enum metric metric)
 /* The end of a step in Unix seconds; NaN: it was not recorded. */
 static enum status step_time(struct slots *slots, int64_t step, double *time, struct err *err)
 {
-    char sql[TABLE_HISTORY_MAX + 160], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
-    snprintf(sql, sizeof sql,
-             "select wall_time %s and t.segment in (select segment from segments where run_id = ?1)"
-             " and t.step = ?2",
-             table_history(TABLE_STEPS, from));
-    enum status status = store_query(slots->store, &select, err, sql, "si", slots->run_id, step);
+    enum status status = store_query(slots->store, &select, err,
+                                     "select wall_time " COUNTED_STEPS IN_ITS_SEGMENTS "and t.step = ?2",
+                                     "si", slots->run_id, step);
     *time = NAN;
     if (!store_next(slots->store, select, &status, err)) return status;
     *time = store_column_double(select, 0);
@@ -48,14 +45,14 @@ static enum status merge_rows(struct slots *slots, sqlite3_stmt *select, struct 
 
 static enum status read_ranks(struct slots *slots, struct series_point *point, struct err *err)
 {
-    char sql[TABLE_HISTORY_MAX + 240], from[TABLE_HISTORY_MAX];
+    char sql[TABLE_HISTORY_MAX + 240];
     sqlite3_stmt *select;
     const struct column_info *column = table_column(TABLE_RANKS, slots->series->name);
     snprintf(sql, sizeof sql,
-             "select v from (select %s as v %s and t.segment in (select segment from segments where"
-             " run_id = ?1) and t.step > ?2 and t.step <= ?3 order by t.segment desc, t.step desc limit %d)"
+             "select v from (select %s as v " COUNTED_RANKS IN_ITS_SEGMENTS
+             "and t.step > ?2 and t.step <= ?3 order by t.segment desc, t.step desc limit %d)"
              " where v is not null",
-             column->name, table_history(TABLE_RANKS, from), SERIES_SLOT_ROWS);
+             column->name, SERIES_SLOT_ROWS);
     /* a row has the number of steps done */
     enum status status = store_query(slots->store, &select, err, sql, "sii", slots->run_id, point->first_step,
                                      point->last_step + 1);

@@ -163,23 +163,14 @@ bool table_read(enum store_table which, sqlite3_stmt *row, int first, struct are
 
 /* ---- lists ---- */
 
-/* A row with a number of completed steps s, such as an evaluation, belongs to the segment of step s - 1. If
- * the next segment evaluated at s again, only that row counts. */
-const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX])
+const char *table_history(enum store_table table)
 {
-    const char *name = store_tables[table].name;
-    snprintf(buf, TABLE_HISTORY_MAX,
-             "from %s t where t.run_id = ?1 and not exists (select 1 from segments l where l.run_id = ?1"
-             " and l.segment > t.segment",
-             name);
-    if (table == TABLE_STEPS || table == TABLE_PROFILE)
-        text_add(buf, TABLE_HISTORY_MAX, " and ", "l.first_step <= t.step)");
-    else
-        text_add(buf, TABLE_HISTORY_MAX, " and ",
-                 "(l.first_step < t.step or exists (select 1 from %s n where n.run_id = ?1 and"
-                 " n.segment = l.segment and n.step = t.step)))",
-                 name);
-    return buf;
+    static const char *const after_steps[] = {
+#define TABLE(symbol, name, csv, record, since, keyed, order, help) HISTORY_AFTER_STEPS(#name),
+#include "runs/columns.def"
+    };
+    if (table == TABLE_STEPS) return COUNTED_STEPS;
+    return table == TABLE_PROFILE ? COUNTED_PROFILE : after_steps[table];
 }
 
 static bool read_row(const struct table_request *request, sqlite3_stmt *row, struct arena *arena, void **rows,
@@ -195,18 +186,15 @@ static bool read_row(const struct table_request *request, sqlite3_stmt *row, str
 enum status table_list(struct store *store, const struct table_request *request, struct arena *arena,
                        void *out, size_t *count, struct err *err)
 {
-    char sql[SQL_MAX], fields[SQL_MAX / 2], from[TABLE_HISTORY_MAX];
+    char sql[SQL_MAX], fields[SQL_MAX / 2], all[80];
     sqlite3_stmt *select;
     void *rows = NULL;
     size_t n = 0;
     table_fields(request->table, fields, sizeof fields);
-    if (request->shown)
-        table_history(request->table, from);
-    else
-        snprintf(from, sizeof from, "from %s t where t.run_id = ?1", store_tables[request->table].name);
+    snprintf(all, sizeof all, "from %s t where t.run_id = ?1", store_tables[request->table].name);
     snprintf(sql, sizeof sql, "select %s, %s %s %s",
-             request->size > store_tables[request->table].record ? "t.segment" : "0", fields, from,
-             request->tail);
+             request->size > store_tables[request->table].record ? "t.segment" : "0", fields,
+             request->shown ? table_history(request->table) : all, request->tail);
     enum status status = store_query(store, &select, err, sql, "s", request->run_id);
     for (; n < request->limit && store_next(store, select, &status, err); n++)
         if (!read_row(request, select, arena, &rows, n))

@@ -28,10 +28,30 @@ bool table_read(enum store_table table, sqlite3_stmt *row, int first, struct are
  * the rows of earlier segments from that step on. Replaced rows stay in the tables and in the CSV, but
  * charts, panels, rollups and the other exports leave them out.
  *
- * Writes "from TABLE t where t.run_id = ?1 and …" for the rows that count, of a table with segments and
- * steps. `order by t.segment, t.step` is then the order of the steps and needs no sorting. */
+ * "from TABLE t where t.run_id = ?1 and …" gives the rows that count, of a table with segments and steps.
+ * `order by t.segment, t.step` is then the order of the steps and needs no sorting.
+ *
+ * A row with a number of completed steps s, such as an evaluation, belongs to the segment of step s - 1. If
+ * the next segment evaluated at s again, only that row counts. */
+#define HISTORY_UNLESS(table, replaced)                                                                      \
+    "from " table " t where t.run_id = ?1 and not exists (select 1 from segments l where l.run_id = ?1"      \
+    " and l.segment > t.segment and " replaced ")"
+#define HISTORY_OF_STEPS(table) HISTORY_UNLESS(table, "l.first_step <= t.step")
+#define HISTORY_AFTER_STEPS(table)                                                                           \
+    HISTORY_UNLESS(table, "(l.first_step < t.step or exists (select 1 from " table                           \
+                          " n where n.run_id = ?1 and n.segment = l.segment and n.step = t.step))")
+#define COUNTED_STEPS    HISTORY_OF_STEPS("steps")
+#define COUNTED_PROFILE  HISTORY_OF_STEPS("layer_profile")
+#define COUNTED_EVALS    HISTORY_AFTER_STEPS("evals")
+#define COUNTED_MEASURES HISTORY_AFTER_STEPS("measures")
+#define COUNTED_RANKS    HISTORY_AFTER_STEPS("ranks")
+/* The same of any table. */
 enum { TABLE_HISTORY_MAX = 400 };
-const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX]);
+const char *table_history(enum store_table table);
+
+/* Behind it where steps are looked for by number: with the list of segments SQLite finds each one's by the
+ * key of the table; without it, it reads all rows of the run. */
+#define IN_ITS_SEGMENTS " and t.segment in (select segment from segments where run_id = ?1) "
 
 /* The rows that table_list returns. */
 struct table_request {

@@ -215,7 +215,7 @@ enum { STEP, WALL_TIME, WALL_TIME_NAN, VALUE, VALUE_NAN };
 static enum status select_metric(struct store *store, const char *run_id, const struct metric_source *metric,
                                  sqlite3_stmt **out, bool *row, struct err *err)
 {
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 900], time[500];
+    char sql[TABLE_HISTORY_MAX + 900], time[500];
     const struct column_info *column = metric->value;
     bool measure = metric->table == TABLE_MEASURES;
     if (measure)
@@ -229,7 +229,7 @@ static enum status select_metric(struct store *store, const char *run_id, const 
     snprintf(
         sql, sizeof sql,
         "select step, %s, %s, nan & %d %s and (%s is not null or nan & %d) %s order by t.segment, t.step",
-        time, column->name, column->null, table_history(metric->table, from), column->name, column->null,
+        time, column->name, column->null, table_history(metric->table), column->name, column->null,
         measure ? "and t.name = ?2" : "");
     enum status status = measure ? store_query(store, out, err, sql, "ss", run_id, metric->name)
                                  : store_query(store, out, err, sql, "s", run_id);

@@ -44,11 +44,10 @@ static void write_members(struct json_out *out, sqlite3_stmt *row, int first)
 
 static enum status write_totals(struct document *d)
 {
-    char sql[TABLE_HISTORY_MAX + 80], from[TABLE_HISTORY_MAX];
+    static const char sql[] =
+        "select epoch, step_ms, tokens_per_sec " COUNTED_STEPS " order by t.segment, t.step";
     sqlite3_stmt *select;
     double epoch = NAN, milliseconds = 0, tokens = 0;
-    snprintf(sql, sizeof sql, "select epoch, step_ms, tokens_per_sec %s order by t.segment, t.step",
-             table_history(TABLE_STEPS, from));
     enum status status = store_query(d->store, &select, d->err, sql, "s", d->run.id);
     while (store_next(d->store, select, &status, d->err)) {
         double time = store_column_double(select, 1), rate = store_column_double(select, 2);
@@ -94,10 +93,10 @@ static enum status write_rows(struct document *d, const char *name, enum store_t
                               enum json_out_layout layout)
 {
     const struct column_info *columns[COLUMNS_MAX];
-    char names[200] = "", sql[TABLE_HISTORY_MAX + 300], from[TABLE_HISTORY_MAX];
+    char names[200] = "", sql[TABLE_HISTORY_MAX + 300];
     int count = table_csv_columns(table, columns);
     for (int i = placed ? 1 : 2; i < count; i++) text_add(names, sizeof names, ", ", "%s", columns[i]->name);
-    snprintf(sql, sizeof sql, "select %s %s order by t.segment, t.step", names, table_history(table, from));
+    snprintf(sql, sizeof sql, "select %s %s order by t.segment, t.step", names, table_history(table));
     return write_query(d, name, '[', layout, sql);
 }
 
@@ -110,45 +109,32 @@ static enum status write_inference(struct document *d)
     return write_query(d, "inference", '[', JSON_OUT_FLAT, sql);
 }
 
-/* The profiled time and its share, grouped by one column; after "with rows as (...)". */
+/* The rows of the profile that count. */
+#define OF_PROFILE "with rows as (select t.* " COUNTED_PROFILE ") "
+
+/* The profiled time and its share, grouped by one column. */
 #define PROFILE_BY(column, more)                                                                             \
-    "select " column ", " more "sum(time_us) / 1e3 as time_ms,"                                              \
-    " case when whole > 0 then sum(time_us) / 1e3 / whole end as share"                                      \
-    " from rows, (select sum(time_us) / 1e3 as whole from rows)"                                             \
-    " group by " column " order by time_ms desc, " column
-
-enum { PROFILE_SQL = TABLE_HISTORY_MAX + 500 };
-
-/* `query` on the rows of the profile that count. */
-static const char *of_profile(char sql[PROFILE_SQL], const char *query)
-{
-    char from[TABLE_HISTORY_MAX];
-    snprintf(sql, PROFILE_SQL, "with rows as (select t.* %s) %s", table_history(TABLE_PROFILE, from), query);
-    return sql;
-}
+    OF_PROFILE "select " column ", " more "sum(time_us) / 1e3 as time_ms,"                                   \
+               " case when whole > 0 then sum(time_us) / 1e3 / whole end as share"                           \
+               " from rows, (select sum(time_us) / 1e3 as whole from rows)"                                  \
+               " group by " column " order by time_ms desc, " column
 
 static enum status write_profile(struct document *d)
 {
-    char sql[PROFILE_SQL];
     sqlite3_stmt *select;
     enum status status = store_query(
         d->store, &select, d->err,
-        of_profile(
-            sql,
-            "select total_time_ms, case when steps > 0 then total_time_ms / steps end as avg_step_ms from"
-            " (select ifnull(sum(time_us), 0) / 1e3 as total_time_ms from rows),"
-            " (select count(*) as steps from (select distinct step from rows))"),
+        OF_PROFILE "select total_time_ms, case when steps > 0 then total_time_ms / steps end as avg_step_ms"
+                   " from (select ifnull(sum(time_us), 0) / 1e3 as total_time_ms from rows),"
+                   " (select count(*) as steps from (select distinct step from rows))",
         "s", d->run.id);
     json_out_open(&d->out, "profiler_report", '{', JSON_OUT_LINES);
     if (store_next(d->store, select, &status, d->err)) write_members(&d->out, select, 0);
     sqlite3_reset(select);
+    if (!status) status = write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT, PROFILE_BY("phase", ""));
     if (!status)
-        status =
-            write_query(d, "phase_breakdown", '{', JSON_OUT_FLAT, of_profile(sql, PROFILE_BY("phase", "")));
-    if (!status)
-        status = write_query(
-            d, "top_operations", '[', JSON_OUT_FLAT,
-            of_profile(sql, PROFILE_BY("op", "cast(total(calls) as integer) as calls, ") " limit 10"));
+        status = write_query(d, "top_operations", '[', JSON_OUT_FLAT,
+                             PROFILE_BY("op", "cast(total(calls) as integer) as calls, ") " limit 10");
     json_out_close(&d->out);
     return status;
 }

@@ -167,14 +167,13 @@ static enum status make_segments(struct import *import, const char *id, double n
 
 static enum status update_row(struct import *import, const char *id, const char *message, double now)
 {
-    char sql[2 * TABLE_HISTORY_MAX + 400], evals[TABLE_HISTORY_MAX], measures[TABLE_HISTORY_MAX];
-    snprintf(sql, sizeof sql,
-             "update runs set status = 'finished', message = ?2,"
-             " steps = max(steps, ifnull((select max(step) %s), 0), ifnull((select max(step) %s), 0)),"
-             " ended_at = ifnull((select max(ended_at) from segments where run_id = ?1"
-             "  having max(ended_at) between 0 and ?3), ?4),"
-             " segment = ifnull((select max(segment) from segments where run_id = ?1), 1) where id = ?1",
-             table_history(TABLE_EVALS, evals), table_history(TABLE_MEASURES, measures));
+    static const char sql[] =
+        "update runs set status = 'finished', message = ?2, steps = max(steps,"
+        "  ifnull((select max(step) " COUNTED_EVALS "), 0),"
+        "  ifnull((select max(step) " COUNTED_MEASURES "), 0)),"
+        " ended_at = ifnull((select max(ended_at) from segments where run_id = ?1"
+        "  having max(ended_at) between 0 and ?3), ?4),"
+        " segment = ifnull((select max(segment) from segments where run_id = ?1), 1) where id = ?1";
     enum status status =
         store_do(import->store, import->err, "update runs set tokens = null where id = ?1", "s", id);
     if (!status) status = journal_count_steps(import->store, id, import->err);
