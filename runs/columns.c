@@ -59,7 +59,7 @@ int table_csv_columns(enum store_table table, const struct column_info *out[COLU
 
 const char *column_csv_name(const struct column_info *column)
 {
-    bool run = column == &store_columns[COLUMN_RUNS_id] || strcmp(column->name, "run_id") == 0;
+    bool run = column == COLUMN(RUNS, id) || strcmp(column->name, "run_id") == 0;
     return run ? "run" : column->name;
 }
 

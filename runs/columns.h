@@ -73,6 +73,8 @@ struct table_info {
 
 extern const struct table_info store_tables[TABLE_COUNT];
 extern const struct column_info store_columns[COLUMN_COUNT];
+/* COLUMN(STEPS, loss) is that column. */
+#define COLUMN(table, name) (&store_columns[COLUMN_##table##_##name])
 
 static inline bool column_is_real(const struct column_info *column)
 {

@@ -141,8 +141,8 @@ static struct field_value value_of_column(const struct column_info *column, cons
     if (column->field == FIELD_WORD) /* sorted by its number: created, running, ... crashed */
         return (struct field_value){true, column_text(column, run), number};
     if (column_is_text(column)) return value_of_text(column_text(column, run));
-    if (column == &store_columns[COLUMN_RUNS_final_loss]) return value_of_number(number, run->loss_recorded);
-    if (column == &store_columns[COLUMN_RUNS_best_val_loss])
+    if (column == COLUMN(RUNS, final_loss)) return value_of_number(number, run->loss_recorded);
+    if (column == COLUMN(RUNS, best_val_loss))
         return value_of_number(number, run->best_step >= 0 || !isnan(number));
     return value_of_number(number, !isnan(number));
 }

@@ -189,8 +189,7 @@ static int use_field(struct filter *filter, const struct field *field)
 static bool check_status(struct parser *p, const char *begin, const struct field *field, const char *value)
 {
     int status, count = 0;
-    if (field->column != &store_columns[COLUMN_RUNS_status] || word_parse(status_words, value, &status))
-        return true;
+    if (field->column != COLUMN(RUNS, status) || word_parse(status_words, value, &status)) return true;
     while (status_words[count]) count++;
     object(p, begin, p->at, "no status is called \"%.40s\"%s", value,
            DID_YOU_MEAN(text_nearest(value, status_words, (size_t)count)));

@@ -9,20 +9,20 @@
 
 /* ---- metrics and points ---- */
 
-static const enum column_id columns[METRIC_COUNT] = {
-    [METRIC_LOSS] = COLUMN_STEPS_loss,
-    [METRIC_LR] = COLUMN_STEPS_lr,
-    [METRIC_GRAD_NORM] = COLUMN_STEPS_grad_norm,
-    [METRIC_CLIP_SCALE] = COLUMN_STEPS_clip_scale,
-    [METRIC_TOKENS_PER_SEC] = COLUMN_STEPS_tokens_per_sec,
-    [METRIC_STEP_MS] = COLUMN_STEPS_step_ms,
-    [METRIC_MFU] = COLUMN_STEPS_mfu,
-    [METRIC_VAL_LOSS] = COLUMN_EVALS_val_loss,
+static const struct column_info *const columns[METRIC_COUNT] = {
+    [METRIC_LOSS] = COLUMN(STEPS, loss),
+    [METRIC_LR] = COLUMN(STEPS, lr),
+    [METRIC_GRAD_NORM] = COLUMN(STEPS, grad_norm),
+    [METRIC_CLIP_SCALE] = COLUMN(STEPS, clip_scale),
+    [METRIC_TOKENS_PER_SEC] = COLUMN(STEPS, tokens_per_sec),
+    [METRIC_STEP_MS] = COLUMN(STEPS, step_ms),
+    [METRIC_MFU] = COLUMN(STEPS, mfu),
+    [METRIC_VAL_LOSS] = COLUMN(EVALS, val_loss),
 };
 
 const struct column_info *metric_column(enum metric metric)
 {
-    return &store_columns[columns[metric]];
+    return columns[metric];
 }
 
 const char *metric_name(enum metric metric)
@@ -54,10 +54,10 @@ void series_point_merge(struct series_point *into, const struct series_point *ne
 
 const char *rollup_ema_column(double decay)
 {
-    static const enum column_id ema[ROLLUP_DECAYS] = {COLUMN_ROLLUP_ema_9, COLUMN_ROLLUP_ema_99,
-                                                      COLUMN_ROLLUP_ema_999};
+    static const struct column_info *const ema[ROLLUP_DECAYS] = {
+        COLUMN(ROLLUP, ema_9), COLUMN(ROLLUP, ema_99), COLUMN(ROLLUP, ema_999)};
     for (int d = 0; d < ROLLUP_DECAYS; d++)
-        if (rollup_decay[d] == decay) return store_columns[ema[d]].name;
+        if (rollup_decay[d] == decay) return ema[d]->name;
     return NULL;
 }
 

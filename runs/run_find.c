@@ -45,7 +45,7 @@ static enum status select_runs(struct store *store, const char *tail, const char
     snprintf(sql, sizeof sql,
              "select " ELAPSED ", t.final_loss is not null or t.nan & %d, " TAGS ", " GROWTH ", " STEP_TOKENS
              ", %s from runs t %s",
-             store_columns[COLUMN_RUNS_final_loss].null, fields, tail);
+             COLUMN(RUNS, final_loss)->null, fields, tail);
     return store_query(store, out, err, sql, word ? "s" : "", word);
 }
 

@@ -128,7 +128,7 @@ static void format_raw(const struct series *series, char *sql, size_t size)
 {
     enum metric metric = series->metric;
     bool measure = metric == METRIC_MEASURE;
-    const struct column_info *column = measure ? &store_columns[COLUMN_MEASURES_value]
+    const struct column_info *column = measure ? COLUMN(MEASURES, value)
                                        : metric == METRIC_INFERENCE
                                            ? table_column(TABLE_INFERENCE, series->name)
                                            : metric_column(metric);

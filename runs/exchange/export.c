@@ -115,7 +115,7 @@ static enum status write_run(struct store *store, const char *run_id, enum store
     while (!csv->error && store_next(store, select, &status, err)) {
         int nan = sqlite3_column_int(select, count);
         for (int i = 0; i < count; i++)
-            if (columns[i] == &store_columns[COLUMN_RUNS_status])
+            if (columns[i] == COLUMN(RUNS, status))
                 csv_text(csv, status_words[info.status]); /* includes whether the run has crashed */
             else
                 write_field(csv, columns[i], select, i, nan & columns[i]->null);
@@ -202,7 +202,7 @@ static enum status list_metrics(struct store *store, const char *run_id, struct 
                          "select distinct name from measures where run_id = ?1 order by name", "s", run_id);
     while (store_next(store, select, &status, err)) {
         struct metric_source measure = {arena_strdup(arena, (const char *)sqlite3_column_text(select, 0)),
-                                        TABLE_MEASURES, &store_columns[COLUMN_MEASURES_value]};
+                                        TABLE_MEASURES, COLUMN(MEASURES, value)};
         status = add_metric(out, arena, measure, err);
     }
     return status;

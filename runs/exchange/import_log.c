@@ -60,8 +60,6 @@ static enum status read_line(struct log *log, char *line)
     return import_rows_add(&log->measures, (const char *[]){segment, first + 2, "hellaswag_acc", fields[2]});
 }
 
-#define COLUMN(table, name) &store_columns[COLUMN_##table##_##name]
-
 /* The next line, without what ends it; *ends: there is such an end. *n = 0 and *ends = false at the file's
  * end. */
 static enum status next_line(struct import *import, FILE *file, char line[LINE_MAX_BYTES], size_t *n,

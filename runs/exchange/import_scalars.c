@@ -39,12 +39,12 @@ static enum status rows_of(struct import_scalars *s, enum store_table table, con
         return import_bad(s->import, "has more metrics than are known");
     bool measure = table == TABLE_MEASURES;
     *out = &s->rows[s->count];
-    **out = (struct import_rows){
-        .import = s->import,
-        .table = table,
-        .columns = {table_column(table, "segment"), table_column(table, "step"), value,
-                    measure ? &store_columns[COLUMN_MEASURES_name] : table_column(table, "wall_time")},
-        .value = value};
+    **out =
+        (struct import_rows){.import = s->import,
+                             .table = table,
+                             .columns = {table_column(table, "segment"), table_column(table, "step"), value,
+                                         measure ? COLUMN(MEASURES, name) : table_column(table, "wall_time")},
+                             .value = value};
     enum status status = import_rows_begin(*out);
     if (!status) s->count++;
     return status;
@@ -75,11 +75,11 @@ static enum status stage(struct import_scalars *s, struct import_metric *metric,
     if (!column || (column_is_integer(column) && !(fabs(value) < 1e18 && floor(value) == value))) {
         if (!*metric->word && !import_metric_choose_word(&s->import->metrics, metric))
             return err_no_memory(s->import->err, "the names of metrics");
-        column = &store_columns[COLUMN_MEASURES_value];
+        column = COLUMN(MEASURES, value);
         table = TABLE_MEASURES;
         if (!*metric->word) return STATUS_OK;
     }
-    if (column == &store_columns[COLUMN_STEPS_mfu] && !fit_mfu(metric, &value)) return STATUS_OK;
+    if (column == COLUMN(STEPS, mfu) && !fit_mfu(metric, &value)) return STATUS_OK;
     enum status status = rows_of(s, table, column, &rows);
     if (status) return status;
     note_time(s->import, wall_time);
@@ -136,12 +136,11 @@ static void list_names(struct import_metric *const *sorted, size_t count, char *
 /* Keeps the names with the run, as events before its first step. */
 static enum status stage_names(struct import *import, struct import_metric *const *sorted, size_t count)
 {
-    struct import_rows rows = {
-        .import = import,
-        .table = TABLE_EVENTS,
-        .columns = {&store_columns[COLUMN_EVENTS_segment], &store_columns[COLUMN_EVENTS_step],
-                    &store_columns[COLUMN_EVENTS_wall_time], &store_columns[COLUMN_EVENTS_level],
-                    &store_columns[COLUMN_EVENTS_text]}};
+    struct import_rows rows = {.import = import,
+                               .table = TABLE_EVENTS,
+                               .columns = {COLUMN(EVENTS, segment), COLUMN(EVENTS, step),
+                                           COLUMN(EVENTS, wall_time), COLUMN(EVENTS, level),
+                                           COLUMN(EVENTS, text)}};
     char began[40], text[1200];
     enum status status = count ? import_rows_begin(&rows) : STATUS_OK;
     text_format_double(import->began, began, sizeof began);

@@ -161,7 +161,7 @@ static enum status read_integer(struct import *import, const struct column_info 
             return import_bad(import, "%s: is not a whole number: \"%.40s\"", column->name, text);
         *out = (int64_t)real;
     }
-    int64_t least = column == &store_columns[COLUMN_EVENTS_step] ? -1 : 0; /* an event may have no step */
+    int64_t least = column == COLUMN(EVENTS, step) ? -1 : 0; /* an event may have no step */
     if (strcmp(column->name, "step") == 0 && (*out < least || *out > IMPORT_STEP_MAX))
         return import_bad(import, "step: %lld is out of range", (long long)*out);
     if (strcmp(column->name, "segment") == 0 && (*out < 1 || *out > SEGMENT_MAX))

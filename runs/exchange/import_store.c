@@ -99,7 +99,7 @@ static void bind_column(struct transfer *t, sqlite3_stmt *to, int index, sqlite3
 {
     if (column->place && column_is_text(column))
         store_bind_text(to, index, id);
-    else if (column == &store_columns[COLUMN_RUNS_parent_id])
+    else if (column == COLUMN(RUNS, parent_id))
         store_bind_text(to, index, id_here(t, (const char *)sqlite3_column_text(row, i)));
     else
         sqlite3_bind_value(to, index, sqlite3_column_value(row, i));

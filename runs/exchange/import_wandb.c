@@ -147,8 +147,8 @@ static void choose_step(struct wandb *w)
     static const char hugging_face[] = "train/global_step";
     static const char *const known[] = {hugging_face, "trainer/global_step", "iter"};
     const struct import_metrics *metrics = &w->import->metrics;
-    const struct import_metric *loss = import_metrics_owner(metrics, &store_columns[COLUMN_STEPS_loss]);
-    if (!loss) loss = import_metrics_owner(metrics, &store_columns[COLUMN_EVALS_val_loss]);
+    const struct import_metric *loss = import_metrics_owner(metrics, COLUMN(STEPS, loss));
+    if (!loss) loss = import_metrics_owner(metrics, COLUMN(EVALS, val_loss));
     const char *defined = defined_step(w, loss ? loss->name : "*");
     struct import_metric *step = defined ? step_metric(w, defined) : NULL;
     for (size_t i = 0; !step && i < sizeof known / sizeof *known; i++)
@@ -279,8 +279,7 @@ static enum status store_run_row(struct wandb *w)
     const char *name = *w->name ? w->name : w->run_id;
     struct import_rows rows = {.import = w->import,
                                .table = TABLE_RUNS,
-                               .columns = {&store_columns[COLUMN_RUNS_name], &store_columns[COLUMN_RUNS_note],
-                                           &store_columns[COLUMN_RUNS_created_at]}};
+                               .columns = {COLUMN(RUNS, name), COLUMN(RUNS, note), COLUMN(RUNS, created_at)}};
     if (!*name) return STATUS_OK;
     enum status status = import_rows_begin(&rows);
     if (status) return status;
@@ -310,10 +309,8 @@ static enum status read_record(void *context, struct protobuf record)
 static enum status begin(struct wandb *w, struct import *import)
 {
     w->import = w->scalars.import = import;
-    w->tags = (struct import_rows){.import = import,
-                                   .table = TABLE_TAGS,
-                                   .columns = {&store_columns[COLUMN_TAGS_tag]},
-                                   .value = &store_columns[COLUMN_TAGS_tag]};
+    w->tags = (struct import_rows){
+        .import = import, .table = TABLE_TAGS, .columns = {COLUMN(TAGS, tag)}, .value = COLUMN(TAGS, tag)};
     if (!(w->config = json_object())) return no_memory(w);
     return import_rows_begin(&w->tags);
 }

@@ -195,13 +195,12 @@ static enum status stage_settings(struct settings *s, const char *key, json_t *v
 
 enum status wandb_config_stage(struct import *import, json_t *config)
 {
-    struct settings s = {
-        .import = import,
-        .rows = {.import = import,
-                 .table = TABLE_PARAMS,
-                 .columns = {&store_columns[COLUMN_PARAMS_name], &store_columns[COLUMN_PARAMS_value]},
-                 .value = &store_columns[COLUMN_PARAMS_value]},
-        .keys = json_object()};
+    struct settings s = {.import = import,
+                         .rows = {.import = import,
+                                  .table = TABLE_PARAMS,
+                                  .columns = {COLUMN(PARAMS, name), COLUMN(PARAMS, value)},
+                                  .value = COLUMN(PARAMS, value)},
+                         .keys = json_object()};
     const char *name;
     json_t *value;
     enum status status = import_rows_begin(&s.rows);

@@ -128,7 +128,7 @@ static void eval(void *context, const struct eval_record *record, const struct m
         table_json(&report->json, TABLE_EVALS, record);
         for (int c = COLUMN_STOPPING_best_val_loss; c <= COLUMN_STOPPING_verdict; c++)
             column_json(&report->json, &store_columns[c], stopping);
-        column_json(&report->json, &store_columns[COLUMN_STOPPING_metric], stopping);
+        column_json(&report->json, COLUMN(STOPPING, metric), stopping);
         if (measures->count) json_out_open(&report->json, "measures", '{', JSON_OUT_FLAT);
         for (int i = 0; i < measures->count; i++)
             json_out_real(&report->json, measures->of[i].name, measures->of[i].value);

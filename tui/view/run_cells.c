@@ -244,7 +244,7 @@ static struct table_column column_of(const struct field *field, int place)
 static bool is_unused(const struct listing *listing, int column)
 {
     const struct field *field = &listing->fields[column].field;
-    if (field->made != MADE_TAGS && field->column != &store_columns[COLUMN_RUNS_note]) return false;
+    if (field->made != MADE_TAGS && field->column != COLUMN(RUNS, note)) return false;
     for (size_t i = 0; i < listing->shown_count; i++)
         if (listing_value(listing, column, listing->shown[i])->known) return false;
     return true;
