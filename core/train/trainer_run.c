@@ -217,13 +217,13 @@ static void set_resting(struct trainer *t, bool resting)
 {
     struct train_observer *o = &t->setup.observer;
     if (t->resting == resting) return;
-    if (resting) trainer_decide_save(t);
     t->resting = resting;
     o->paused(o->context, resting ? TRAIN_PAUSED : TRAIN_GOES_ON);
 }
 
 static void rest(struct trainer *t)
 {
+    trainer_decide_save(t); /* also of an order that was carried out in the pause */
     set_resting(t, true);
     trainer_collect_save(t, false);
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -338,8 +338,9 @@ static bool wait_for_room(struct trainer *t, double bytes)
         waits = true;
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     }
-    if (waits) t->setup.observer.paused(t->setup.observer.context, TRAIN_GOES_ON);
-    return waits && now == ROOM;
+    bool goes_on = waits && now == ROOM;
+    if (goes_on) t->setup.observer.paused(t->setup.observer.context, TRAIN_GOES_ON);
+    return goes_on;
 }
 
 /* On a full disk the last checkpoint takes the place of older ones, or waits for room: the weights at the end

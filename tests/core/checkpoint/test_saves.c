@@ -270,6 +270,32 @@ TEST_CASE(a_pause_does_not_hold_a_checkpoint_up)
     session_close(&s);
 }
 
+static struct story_order evaluate_script[] = {
+    {.at = 4, .order = {.id = 1, .verb = ORDER_PAUSE}},
+    {.at = 4, .order = {.id = 2, .verb = ORDER_EVAL}, .wait = 10},
+    {.at = 4, .order = {.id = 3, .verb = ORDER_CONTINUE}, .wait = 1000},
+    {0}};
+
+/* As continue_when_saved. */
+static void continue_when_best_saved(struct story *story, bool begins)
+{
+    if (!begins) evaluate_script[2].wait = 0;
+    if (!begins && story->checkpoint_count == 1) seen_at = story->done;
+}
+
+TEST_CASE(a_pause_does_not_hold_a_best_up_that_an_order_finds_in_it)
+{
+    struct session s;
+    session_open(&s, "found", NULL, NULL, 900);
+    s.story.orders = evaluate_script;
+    s.story.on_saving = continue_when_best_saved;
+    seen_at = 0;
+    session_start(&s, false);
+    session_run(&s);
+    assert_int_equal(seen_at, 4);
+    session_close(&s);
+}
+
 /* ---- a full disk ---- */
 
 static bool is_whole(const struct session *s, int64_t step)
