@@ -263,9 +263,10 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
     status = world_agree(t->world, status, err);
     if (status) return status;
     trainer_name_machine(t);
+    bool best = t->state.stopping.best_step == t->state.step; /* whatever it is saved for */
     t->job = (struct save_job){
         .folder = t->setup.checkpoints,
-        .kind = kind,
+        .kind = best ? "best" : kind,
         .source = checkpoint_of_network(&t->network, c->checkpoint.contents == CONTENTS_FULL),
         .state = t->state,
         .tokenizer = t->setup.corpus->tokenizer,
@@ -274,7 +275,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
         .prune = !trainer_weights_are_in_doubt(t),
         .before = o->safe,
         .context = o->context};
-    if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;
+    if (best) t->job.state.best_saved = t->state.step;
     bool gathered = t->plan.input.gathered;
     if (t->world->size > 1 && !gathered) status = begin_together(t, err);
     if (!status && (gathered ? t->world->rank == 0 : c->checkpoint.background))

@@ -368,6 +368,7 @@ TEST_CASE(a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end)
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     assert_true(saves_at_the_end >= 2);
     assert_true(is_whole(&s, 12));
+    assert_string_equal(s.story.last_kind, "best"); /* as it is, though the end has saved it */
     session_close(&s);
 }
 
