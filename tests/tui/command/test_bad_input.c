@@ -421,6 +421,7 @@ STAGE_CASE(a_run_that_waits_for_room_can_be_stopped, struct stage *s)
     assert_string_equal(process_stdout(p), "\"status\": \"paused\"\ntrain 1\n\"status\": \"failed\"\n");
     assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step "));
     assert_null(strstr(process_stderr(p), "paused after step 100"));
+    assert_null(strstr(process_stderr(p), "continues after step 100"));
     assert_non_null(strstr(process_stderr(p), "No space left on device (make room on the disk, then train "));
 }
 
