@@ -166,8 +166,14 @@ static enum status open_merging(struct merging *m, const char *base, const char 
                                 struct err *err)
 {
     struct adapter_config together;
-    if (adapter_file_exists(base)) /* says that it holds no model */
-        return safetensors_open_folder(base, &m->base, err);
+    if (adapter_file_exists(base)) {
+        enum status status = safetensors_open_folder(base, &m->base, err); /* refuses adapters alone */
+        return status ? status
+                      : err_set(err, STATUS_USAGE,
+                                "%s: holds adapters beside a model, and is taken for these (remove "
+                                "adapter_config.json from a copy of it)",
+                                base);
+    }
     enum status status = read_model(m, base, adapters[0], err);
     if (!status) status = adapter_stack_read(adapters, count, &together, err);
     if (status) return status;

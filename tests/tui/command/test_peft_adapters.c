@@ -404,11 +404,23 @@ ADAPTER_CASE(another_base_is_refused_in_a_sentence, struct stage *s)
                     "holds no adapters");
     adapter_refused(process_start("model", "merge", "tuned", "tuned", stage_path(s, "never"), NULL),
                     "holds adapters alone");
+    const char *both = stage_path(s, "both"), *alone = stage_path(s, "alone");
+    assert_int_equal(
+        system(kept_format("cp -rL " PEFT "llama %s && cp " PEFT "llama/adapter/* %s", both, both)), 0);
+    adapter_refused(process_start("model", "merge", both, PEFT "llama/adapter", stage_path(s, "never"), NULL),
+                    "holds adapters beside a model");
     adapter_refused(process_start("generate", PEFT "llama/adapter", "--adapter", "tuned", NULL),
                     "holds adapters itself");
     adapter_refused(
         process_start("model", "export", "tuned", "--gguf", "f32", "-o", stage_path(s, "x.gguf"), NULL),
         "holds adapters alone");
+    assert_int_equal(system(kept_format("cd %s && rm model.safetensors && mkdir %s && mv *.* %s && cd %s && "
+                                        "cp adapter_model.safetensors ema.safetensors",
+                                        both, alone, alone, alone)),
+                     0);
+    adapter_refused(process_start("model", "export", alone, "--ema", "--gguf", "f32", "-o",
+                                  stage_path(s, "x.gguf"), NULL),
+                    "holds adapters alone");
 }
 
 /* The matrices that these adapters are for have the same names and sizes in all kinds of models. */
