@@ -223,7 +223,7 @@ static enum status open_checked(const char *folder, enum checkpoint_weights whic
 {
     char path[CHECKPOINT_PATH];
     enum status status = hugging_face_read_config(folder, config, err);
-    if (!status && which == CHECKPOINT_AVERAGE) {
+    if (!status && which == CHECKPOINT_AVERAGE && !adapter_file_exists(folder)) {
         status = checkpoint_find_average(folder, path, err);
         if (!status) status = safetensors_open(path, weights, err);
     } else if (!status) {
