@@ -131,7 +131,7 @@ const struct train_state *trainer_state(const struct trainer *trainer);
 /* The bytes of the weights and moments of a checkpoint, which has little else. */
 int64_t trainer_checkpoint_bytes(const struct trainer *trainer);
 /* Write a sentence about the data for the run's history, and a warning; "": there is nothing to say. */
-enum { TASK_NOTE_SIZE = 512 };
+enum { TASK_NOTE_SIZE = 1024 };
 void trainer_note(const struct trainer *trainer, char *buf, size_t size);
 void trainer_warn(const struct trainer *trainer, char *buf, size_t size);
 /* Training: sequences per epoch. Validation: sequences of the split, 0 without validation data. */

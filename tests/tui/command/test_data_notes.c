@@ -20,7 +20,8 @@ static const char *note_of(const struct stage *s, const char *file, const char *
         "data_note");
 }
 
-#define A32 "abcdefghijklmnopqrstuvwxyzabcdef"
+#define A31 "abcdefghijklmnopqrstuvwxyzabcde"
+#define A32 A31 "f"
 
 STAGE_CASE(what_is_odd_about_labelled_texts_is_said, struct stage *s)
 {
@@ -62,6 +63,14 @@ STAGE_CASE(what_is_odd_about_labelled_texts_is_said, struct stage *s)
         {A32 "g,x\n" A32 "gh,y\n", "--data.val_fraction=0",
          "2 texts with 2 labels (x 1, y 1) in 2 rows, 0 texts to validate on; 2 longer than 32 tokens are "
          "cut, the longest has 34"},
+        {"a," A31 "1\na," A31 "2\nb\xff," A31 "3\n,x\n" A32 "g," A31 "4\nd," A31 "5\ne," A31 "6\nf," A31
+         "7\ng," A31 "8\n",
+         "--data.val_fraction=0",
+         "8 texts with 8 labels (" A31 "1 1, " A31 "2 1, " A31 "3 1, " A31 "4 1, " A31 "5 1, " A31 "6 1, " A31
+         "7 1, " A31
+         "8 1) in 2 rows, 0 texts to validate on; 1 longer than 32 tokens is cut, the longest has "
+         "33; 1 empty, the first in line 5, left out; 1 not UTF-8, the first in line 4, learned byte by byte "
+         "(Latin-1: iconv -f LATIN1 -t UTF-8); 1 text occurs more than once, with different labels"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *lines = kept_format("text,label\n%s", cases[i].lines);
