@@ -49,11 +49,6 @@ enum status task_check_batches(const struct task_data *data, struct err *err)
     return STATUS_OK;
 }
 
-void task_expect_steps(struct task_data *data, int batches, uint64_t rows)
-{
-    prefetch_expect_steps(data->prefetch[TASK_TRAINING], batches, rows);
-}
-
 void task_close_batches(struct task_data *data)
 {
     for (int part = 0; part < 2; part++) prefetch_close(data->prefetch[part]);
@@ -69,9 +64,4 @@ struct batch_view task_batch(struct task_data *data, enum task_part part, uint64
 {
     struct prefetched taken = prefetch_take(data->prefetch[part], cursor, count);
     return (struct batch_view){taken.inputs, taken.targets, taken.positions, count, data->sources[part].T};
-}
-
-double task_waited(const struct task_data *data)
-{
-    return prefetch_waited(data->prefetch[TASK_TRAINING]);
 }

@@ -61,10 +61,6 @@ static inline uint64_t task_examples(const struct task_data *data, enum task_par
  * of their weights. */
 double task_labels(const struct task_data *data, enum task_part part, uint64_t cursor, uint64_t examples);
 
-/* Before a step: how many batches of training examples this rank takes in it, and how many examples all take.
- */
-void task_expect_steps(struct task_data *data, int batches, uint64_t rows);
-
 /* `count` examples, at most those of the plan's micro-batch, valid until the next call for the same part;
  * with positions if the plan is packed, else without. Expected in order; any other cursor has to wait. */
 struct batch_view task_batch(struct task_data *data, enum task_part part, uint64_t cursor, int count);
@@ -72,9 +68,6 @@ struct batch_view task_batch(struct task_data *data, enum task_part part, uint64
 /* STATUS_CORRUPT: a batch that was taken had ids that the model does not know, so what was computed of it
  * must not be kept. */
 enum status task_check_batches(const struct task_data *data, struct err *err);
-
-/* Seconds that training has waited for batches so far. */
-double task_waited(const struct task_data *data);
 
 /* For tasks: begins and ends the reading of batches. */
 enum status task_start_batches(struct task_data *data, struct network *network, struct err *err);

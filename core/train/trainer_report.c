@@ -92,7 +92,7 @@ static void report_health(struct trainer *t, int64_t step, bool not_finite, bool
 
 void trainer_judge_step(struct trainer *t, const struct step_record *record)
 {
-    double waited = task_waited(t->data);
+    double waited = prefetch_waited(t->data->prefetch[TASK_TRAINING]);
     bool spiked = t->state.level.spike_steps;
     health_judge(&t->health, record, waited - t->waited);
     t->waited = waited;

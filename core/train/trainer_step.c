@@ -344,7 +344,7 @@ static bool queue_step(struct trainer *t, struct flight *f)
     const struct plan_input *in = &t->plan.input;
     int64_t batch_bytes = 2 * plan_batch_parts(in) * (int64_t)sizeof(int32_t) * in->B *
                           in->T; /* read on the host, written on the device */
-    task_expect_steps(t->data, micro_batches, rows);
+    prefetch_expect_steps(t->data->prefetch[TASK_TRAINING], micro_batches, rows);
     network_clear(net);
     for (int i = 0; i < micro_batches; i++) {
         if (i > 0 && is_given_up(t)) return false;
