@@ -167,14 +167,6 @@ static enum status set_vocab_size(const char *folder, int size, struct err *err)
     return json_file_write(path, config, JSON_INDENT(2), err);
 }
 
-static enum status put_template(const char *folder, const struct file_map *chat, struct err *err)
-{
-    char path[CHECKPOINT_PATH];
-    if (!chat->data) return STATUS_OK;
-    return file_write_atomic(checkpoint_join(path, folder, "chat_template.jinja"), chat->data, chat->size,
-                             err);
-}
-
 /* Opens the file of a chat template, if there is one, and checks that it can be read as one. */
 static enum status open_template(const char *path, struct file_map *out, struct err *err)
 {
@@ -206,7 +198,8 @@ enum status checkpoint_add_tokens(const char *folder, const struct token_additio
         status = json_file_write(checkpoint_join(path, to, "tokenizer.json"), json_incref(tokenizer),
                                  JSON_INDENT(2), err);
         if (!status) status = set_vocab_size(to, out->vocab_size, err);
-        if (!status) status = put_template(to, &chat, err);
+        checkpoint_join(path, to, "chat_template.jinja");
+        if (!status && chat.data) status = file_write_atomic(path, chat.data, chat.size, err);
         if (status) file_remove_tree(to, NULL);
     }
     file_map_close(&chat);

@@ -23,7 +23,7 @@ struct tokens_added {
 };
 
 /* Writes the model in `folder` with these tokens to the new folder `to`. STATUS_USAGE: it has no
- * tokenizer.json, or a token is empty or the same as another. On failure there is no new folder. */
+ * tokenizer.json, or a token is empty. On failure there is no new folder. */
 enum status checkpoint_add_tokens(const char *folder, const struct token_addition *addition, const char *to,
                                   const struct progress *progress, struct tokens_added *out, struct err *err);
 

@@ -164,12 +164,6 @@ static enum status check_weights(const struct safetensors *file, const struct mo
     return status;
 }
 
-/* Whether the parameter must be in a file of adapters; any other one may be. */
-static bool belongs_to_adapters(const struct param *p)
-{
-    return param_is_adapter(p) || !p->frozen;
-}
-
 /* STATUS_USAGE if adapters of a classifier are to join a language model, or the other way round. */
 static enum status check_kind(const struct safetensors *file, const struct model *model, struct err *err)
 {
@@ -201,8 +195,9 @@ static enum status check_adapters(const struct safetensors *file, const struct m
                            file->path, name);
     }
     for (size_t i = 0; !status && i < model->param_count; i++) {
-        status = find_tensor(file, ADAPTERS_KIND, &model->params[i], &t, err);
-        if (!t && !belongs_to_adapters(&model->params[i])) status = STATUS_OK;
+        const struct param *p = &model->params[i];
+        status = find_tensor(file, ADAPTERS_KIND, p, &t, err);
+        if (!t && p->frozen && !param_is_adapter(p)) status = STATUS_OK; /* of the base: it may be there */
     }
     return status;
 }
@@ -429,16 +424,6 @@ enum status checkpoint_load_first_weights(const char *folder, struct network *ne
     return load_weights(folder, net, true, err);
 }
 
-/* Loads the part of a parameter that lies in a slice of the arena, to where `to` has that slice. */
-static enum status upload_part(const struct safetensor *t, struct network *net, const struct param *p,
-                               struct slice slice, float *to, struct err *err)
-{
-    struct slice part = slice_common(slice, (struct slice){p->offset, p->offset + p->count});
-    if (!slice_count(part)) return STATUS_OK;
-    return upload_tensor(t, net, p, part.begin - p->offset, part.end - p->offset,
-                         to + (part.begin - slice.begin), err);
-}
-
 /* Reads elements [piece.begin, piece.end) of a moment; those that the checkpoint does not have become 0. */
 static enum status read_moment(const struct safetensors *file, const struct network *net, int kind,
                                struct slice piece, float *to, const struct param **thawed, struct err *err)
@@ -500,12 +485,14 @@ static enum status load_average(const char *folder, struct network *net, struct 
     for (size_t i = 0; !status && i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
         const struct safetensor *t = NULL;
-        if (p->frozen) continue;
+        struct slice part = slice_common(slice, (struct slice){p->offset, p->offset + p->count});
+        if (p->frozen || !slice_count(part)) continue;
         status = find_tensor(&file, kind, p, &t, err);
         if (!t)
             status = STATUS_OK; /* a parameter that was frozen then: its average begins as its weight */
         else if (!status)
-            status = upload_part(t, net, p, slice, average, err);
+            status = upload_tensor(t, net, p, part.begin - p->offset, part.end - p->offset,
+                                   average + (part.begin - slice.begin), err);
     }
     safetensors_close(&file);
     return status;

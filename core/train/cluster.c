@@ -105,12 +105,6 @@ static void add_parameters(struct walk *w, const struct model *model)
 
 /* ---- communication ---- */
 
-/* Hosts of this many GPUs, and GPUs of the fullest host. */
-static int hosts_of(const struct cluster *cluster, int gpus)
-{
-    return (gpus + cluster->per_host - 1) / cluster->per_host;
-}
-
 /* Seconds to reduce or to gather `bytes` over all ranks; adds up what is sent. */
 static double collect(const struct cluster *cluster, double bytes, struct cluster_step *step)
 {
@@ -187,7 +181,7 @@ enum status cluster_estimate(const struct cluster *cluster, const struct config 
     size_t reserved;
     struct walk w = {.cluster = cluster, .config = config, .count = one->model->config.num_layers + 2};
     struct observer observer = {.note = note, .context = &w};
-    struct cluster_step step = {.gpus = gpus, .hosts = hosts_of(cluster, gpus)};
+    struct cluster_step step = {.gpus = gpus, .hosts = (gpus + cluster->per_host - 1) / cluster->per_host};
     /* with Muon the last rank has the most matrices, as the embedding is in the first slices */
     plan_input_share(&input, config, one->model->orthogonal ? gpus - 1 : 0, gpus);
     step.batch_size = input.B;

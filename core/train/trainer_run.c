@@ -95,16 +95,11 @@ static void agree(struct trainer *t)
 
 /* ---- facts ---- */
 
-static bool patience_is_used_up(const struct trainer *t)
-{
-    const struct early_stopping *e = &t->state.stopping;
-    return e->patience > 0 && e->used >= e->patience;
-}
-
 /* The facts for all ranks; `failure` is why training cannot continue. */
 static const struct facts *gather(struct trainer *t, enum status failure)
 {
     struct facts *f = &t->facts;
+    const struct early_stopping *e = &t->state.stopping;
     bool evaluated = t->evaluated_step == t->state.step;
     f->step = trainer_queued(t);
     f->in_flight = t->in_flight;
@@ -115,7 +110,7 @@ static const struct facts *gather(struct trainer *t, enum status failure)
     f->saved = t->saved_step == t->state.step;
     f->evaluated = evaluated || !t->setup.checkpoints || !task_examples(t->data, TASK_VALIDATION);
     f->cleared = evaluated && isfinite(t->evaluated_loss);
-    f->patience_used_up = patience_is_used_up(t);
+    f->patience_used_up = e->patience > 0 && e->used >= e->patience;
     f->failure = failure;
     if (t->world->size > 1) agree(t);
     return f;

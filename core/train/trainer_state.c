@@ -141,15 +141,9 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
 /* Ranks that differ in these cannot train together. */
 struct likeness {
     struct corpus_mark corpus;
-    char kernels[32];              /* the instruction set, or "CUDA" */
+    char kernels[32];              /* the instruction set or "CUDA", by which updates are rounded */
     size_t elements, frozen_bytes; /* of the model */
 };
-
-/* "AVX-512" of "AVX-512, bf16 by dot products": the update of the weights rounds as it does. */
-static void name_kernels(const struct trainer *t, char *buf, size_t size)
-{
-    snprintf(buf, size, "%.*s", (int)strcspn(t->device.computes, ","), t->device.computes);
-}
 
 static enum status check_likeness(struct trainer *t, struct err *err)
 {
@@ -158,7 +152,8 @@ static enum status check_likeness(struct trainer *t, struct err *err)
     struct err why;
     enum status status = STATUS_OK;
     mine->corpus = t->state.corpus;
-    name_kernels(t, mine->kernels, sizeof mine->kernels);
+    snprintf(mine->kernels, sizeof mine->kernels, "%.*s", (int)strcspn(t->device.computes, ","),
+             t->device.computes);
     mine->elements = t->model.elements;
     mine->frozen_bytes = t->model.frozen_bytes;
     world_gather(world, all, sizeof *all);
@@ -279,13 +274,6 @@ enum status trainer_check_rollback(const struct config *c, struct err *err)
     return STATUS_OK;
 }
 
-/* Writes what is being written; a snapshot of the step in trouble is not. All ranks have it or none. */
-static void settle_saves(struct trainer *t)
-{
-    if (t->held && t->job.state.step >= t->trouble) t->held = false;
-    trainer_collect_save(t, true);
-}
-
 static enum status load_first(struct trainer *t, struct err *err)
 {
     struct train_state first = {
@@ -346,7 +334,9 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     t->in_flight = 0;
     profiler_forget(t->profiler);
     if (status) return status;
-    settle_saves(t);
+    /* a snapshot of the step in trouble is not written; all ranks have it or none */
+    if (t->held && t->job.state.step >= t->trouble) t->held = false;
+    trainer_collect_save(t, true);
     if (before.rollbacks >= limits.rollbacks)
         return err_set(err, STATUS_FAILED,
                        "step %" PRId64 ": training is in trouble again after %" PRId64

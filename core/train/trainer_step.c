@@ -84,12 +84,6 @@ static enum status open_watch(struct trainer *t, struct err *err)
     return t->setup.config->profile.every ? open_profiler(t, err) : STATUS_OK;
 }
 
-static void close_watch(struct trainer *t)
-{
-    if (t->trace) trace_close(t->trace, NULL, NULL); /* the device failed during the trace */
-    profiler_close(t->profiler);
-}
-
 /* ---- trace ---- */
 
 static void begin_trace(struct trainer *t, int64_t step)
@@ -246,7 +240,8 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
 
 void trainer_close_steps(struct trainer *t)
 {
-    close_watch(t);
+    if (t->trace) trace_close(t->trace, NULL, NULL); /* the device failed during the trace */
+    profiler_close(t->profiler);
     for (int i = 0; i < PLAN_FLIGHTS; i++)
         if (t->landed[i]) t->setup.backend->event_close(t->landed[i]);
     replay_close(&t->replay);
