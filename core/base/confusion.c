@@ -12,26 +12,18 @@ static double share(int64_t part, int64_t of)
     return of ? (double)part / (double)of : 0;
 }
 
-/* *given: texts that were given this label. */
-static struct class_scores scores_of(const struct confusion *c, int label, int64_t *given)
+struct class_scores confusion_scores(const struct confusion *c, int label)
 {
     size_t K = (size_t)c->classes, k = (size_t)label;
     struct class_scores s = {0};
-    *given = 0;
     for (size_t i = 0; i < K; i++) {
         s.support += c->counts[k * K + i];
-        *given += c->counts[i * K + k];
+        s.given += c->counts[i * K + k];
     }
-    s.precision = share(c->counts[k * K + k], *given);
+    s.precision = share(c->counts[k * K + k], s.given);
     s.recall = share(c->counts[k * K + k], s.support);
-    s.f1 = share(2 * c->counts[k * K + k], *given + s.support);
+    s.f1 = share(2 * c->counts[k * K + k], s.given + s.support);
     return s;
-}
-
-struct class_scores confusion_scores(const struct confusion *c, int label)
-{
-    int64_t given;
-    return scores_of(c, label, &given);
 }
 
 double confusion_accuracy(const struct confusion *c)
@@ -50,17 +42,17 @@ struct class_scores confusion_macro(const struct confusion *c)
     struct class_scores sum = {0};
     int present = 0;
     for (int k = 0; k < c->classes; k++) {
-        int64_t given;
-        struct class_scores s = scores_of(c, k, &given);
-        if (!s.support && !given) continue;
+        struct class_scores s = confusion_scores(c, k);
+        if (!s.support && !s.given) continue;
         present++;
         sum.precision += s.precision;
         sum.recall += s.recall;
         sum.f1 += s.f1;
         sum.support += s.support;
+        sum.given += s.given;
     }
     double n = present ? present : NAN;
-    return (struct class_scores){sum.precision / n, sum.recall / n, sum.f1 / n, sum.support};
+    return (struct class_scores){sum.precision / n, sum.recall / n, sum.f1 / n, sum.support, sum.given};
 }
 
 enum class_score class_score_read(const char *metric, const char **label)

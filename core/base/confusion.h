@@ -18,6 +18,7 @@ struct class_scores {
     double recall;    /* of the texts with this label, the share that was given it; 0 if there are none */
     double f1;        /* 2 · precision · recall / (precision + recall), 0 if both are 0 */
     int64_t support;  /* texts with this label */
+    int64_t given;    /* texts that were given this label */
 };
 
 struct class_scores confusion_scores(const struct confusion *confusion, int label);
@@ -25,8 +26,8 @@ struct class_scores confusion_scores(const struct confusion *confusion, int labe
 /* The share of texts that were given their label; NaN without texts. */
 double confusion_accuracy(const struct confusion *confusion);
 
-/* The means over all classes with the same weight, whose sum of support is not 0 (as scikit-learn's "macro"):
- * a class without texts counts only if some text was given its label. */
+/* The means over all classes with the same weight, and the sums of support and given (as scikit-learn's
+ * "macro"): a class without texts counts only if some text was given its label. */
 struct class_scores confusion_macro(const struct confusion *confusion);
 
 enum class_score { SCORE_NONE, SCORE_F1, SCORE_PRECISION, SCORE_RECALL };
