@@ -39,26 +39,23 @@ enum status prompt_check(const char *name, const char *text, size_t n, struct er
 enum status generator_start(struct generator *g, const char *prompt, struct err *err)
 {
     struct token_list list = {0};
-    int V = g->network->model->config.vocab_size;
     enum status status = tokenizer_encode_prompt(g->tokenizer, prompt, strlen(prompt), &list, err);
     if (!status && !*prompt && !list.count)
         status = tokenizer_encode_prompt(g->tokenizer, "\n", 1, &list, err);
-    size_t skip = list.count > (size_t)g->most ? list.count - (size_t)g->most : 0;
-    g->length = 0;
-    network_truncate(g->network, 0, 0);
-    sampler_begin(&g->sampler);
-    for (size_t i = skip; !status && i < list.count; i++) {
-        if (list.ids[i] >= (uint32_t)V)
-            status = err_set(err, STATUS_USAGE, "prompt: token %u is outside the model's vocabulary of %d",
-                             list.ids[i], V);
-        else
-            sampler_note(&g->sampler, list.ids[i], SEEN_IN_PROMPT);
-        g->context[g->length++] = (int32_t)list.ids[i];
-    }
-    if (!status && g->length == 0)
+    if (!status && !list.count)
         status = err_set(err, STATUS_USAGE, "prompt: the tokenizer has no token for any part of it");
+    else if (!status && (status = generator_start_tokens(g, &list, err)))
+        err_prefix(err, "prompt");
     token_list_release(&list);
     return status;
+}
+
+enum status generator_start_tokens(struct generator *g, const struct token_list *tokens, struct err *err)
+{
+    size_t most = (size_t)g->most, skip = tokens->count > most ? tokens->count - most : 0;
+    int kept;
+    network_truncate(g->network, 0, 0);
+    return generator_set(g, tokens->ids + skip, tokens->count - skip, &kept, err);
 }
 
 enum status generator_set(struct generator *g, const uint32_t *tokens, size_t count, int *kept,

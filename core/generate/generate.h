@@ -31,6 +31,9 @@ void generator_close(struct generator *generator); /* harmless on a zeroed struc
 /* Starts with a new `prompt`, of which the last `most` tokens count. An empty prompt starts from the tokens
  * that the tokenizer puts before any (BOS), or without such from a newline. */
 enum status generator_start(struct generator *generator, const char *prompt, struct err *err);
+/* The same with a prompt of tokens, which is not empty. Nothing of the cache counts in either. */
+enum status generator_start_tokens(struct generator *generator, const struct token_list *tokens,
+                                   struct err *err);
 
 /* Starts with `count` tokens, from 1 to `most`, of which those stay cached that the cache has at the
  * beginning of its context. *kept is how many. STATUS_USAGE: a token that the model does not have. */

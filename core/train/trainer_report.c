@@ -123,17 +123,6 @@ static enum status encode_question(struct trainer *t, struct err *err)
     return status ? err_prefix(err, "sample.prompt") : STATUS_OK;
 }
 
-/* Starts the generator with sample.prompt. The weights have changed, so nothing of the cache counts. */
-static enum status start_sample(struct trainer *t, struct err *err)
-{
-    const struct token_list *prompt = &t->sample_prompt;
-    size_t most = (size_t)t->generator.most, skip = prompt->count > most ? prompt->count - most : 0;
-    int kept;
-    if (!prompt->count) return generator_start(&t->generator, t->setup.config->sample.prompt, err);
-    network_truncate(&t->network, 0, 0);
-    return generator_set(&t->generator, prompt->ids + skip, prompt->count - skip, &kept, err);
-}
-
 enum status trainer_open_samples(struct trainer *t, struct err *err)
 {
     t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
@@ -303,7 +292,9 @@ enum status trainer_sample(struct trainer *t, struct err *err)
     size_t used = 0;
     if (!t->samples || t->world->rank > 0) return STATUS_OK;
     const struct tokenizer *tokenizer = t->setup.corpus->tokenizer;
-    enum status status = start_sample(t, err);
+    enum status status = t->sample_prompt.count
+                             ? generator_start_tokens(&t->generator, &t->sample_prompt, err)
+                             : generator_start(&t->generator, c->sample.prompt, err);
     for (int64_t i = 0; !status && i < c->sample.max_tokens; i++) {
         size_t n;
         uint32_t token = generator_next(&t->generator, &sampling, i);
