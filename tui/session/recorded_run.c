@@ -128,7 +128,7 @@ enum status recorded_run_check(const struct recorded_run *run, const struct conf
     config_get(&run->config, key, before, sizeof before);
     config_get(new, key, after, sizeof after);
     return err_set(err, STATUS_USAGE, "%s = %.80s: the run was trained with %.80s, which a %s run must keep",
-                   key, after, before, how);
+                   key, after, *before ? before : "an empty one", how);
 }
 
 /* ---- damaged checkpoints ---- */

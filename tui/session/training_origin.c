@@ -190,9 +190,9 @@ static void describe_changes(const char *before, const char *after, char *buf, s
         size_t n = strcspn(after, "\n"), m = strcspn(before, "\n");
         size_t key = strcspn(before, "=") + 2;
         if (*after == '[') snprintf(section, sizeof section, "%.*s", (int)n - 2, after + 1);
-        if ((n != m || memcmp(before, after, n) != 0) && key < m)
-            text_add(buf, size, ", ", "%s.%.*s (was %.*s)", section, (int)n, after, (int)(m - key),
-                     before + key);
+        if ((n != m || memcmp(before, after, n) != 0) && key <= m)
+            text_add(buf, size, ", ", "%s.%.*s (was %.*s)", section, (int)n, after,
+                     key < m ? (int)(m - key) : 5, key < m ? before + key : "empty");
         if (!m && n && *after != '[') text_add(buf, size, ", ", "%s.%.*s", section, (int)n, after);
         after += n + (after[n] == '\n');
         before += m + (before[m] == '\n');

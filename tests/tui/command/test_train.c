@@ -251,6 +251,23 @@ STAGE_CASE(what_resume_changes_is_kept_and_reported, struct stage *s)
                  "50\n50");
 }
 
+/* Until the run was resumed once more, which trained without it. */
+STAGE_CASE(what_resume_sets_that_was_empty_is_kept_and_reported, struct stage *s)
+{
+    process_run(0, "train", s->config, "--until=10", "--progress=none", NULL);
+    process_run(0, "resume", "latest", "--until=20", "--train.accumulation_plan=0: 1, 15: 2",
+                "--progress=none", NULL);
+    process_run(0, "resume", "latest", "--progress=none", NULL);
+    stage_expect(s,
+                 "select value from params where name = 'train.accumulation_plan'; select text from events "
+                 "where text like 'resumed with %'; select count(*) from steps a join steps b on b.step = "
+                 "a.step - 1 where a.tokens - b.tokens = 2 * (select tokens from steps where step = 0)",
+                 "0: 1, 15: 2\nresumed with train.accumulation_plan = 0: 1, 15: 2 (was empty)\n25");
+    process_expect_sentence(
+        process_run(2, "fork", "latest", "--eval.metric=val_perplexity", "--train.total_steps=50", NULL),
+        "eval.metric = val_perplexity: the run was trained with an empty one, which a forked run must keep");
+}
+
 STAGE_CASE(epochs_set_the_number_of_steps_and_resume_follows, struct stage *s)
 {
     process_run(0, "train", s->config, "--train.epochs=0.2", "--progress=none", NULL);
