@@ -208,6 +208,13 @@ TEST_CASE(data_without_documents_are_refused)
                      STATUS_USAGE);
     assert_non_null(
         strstr(err.text, "1 document, of which data.val_fraction = 0.9 leaves none for training"));
+    t.tokens[0] = END; /* a document that is its end alone */
+    t.files[0].count = 1;
+    assert_int_equal(document_rows_open(&t.corpus, END,
+                                        &(struct split_rule){VAL_TAIL, 0.9, T, 3, SHUFFLE_NONE}, &rows, &none,
+                                        &err),
+                     STATUS_USAGE);
+    assert_non_null(strstr(err.text, "no document has two tokens (give more text)"));
     assert_null(rows.first);
 }
 
