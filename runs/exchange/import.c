@@ -137,7 +137,7 @@ static enum status make_segments(struct import *import, const char *id, double n
     if (!status)
         status = store_do(
             import->store, import->err,
-            "create temp table found_segments as"
+            "insert into temp.found_segments"
             " select ?1 as run_id, segment, case when (select max(step) from steps where run_id = ?1) is null"
             "  then max(0, min(eval) - 1) else min(step) end,"
             "  ifnull(min(began), ?2), ifnull(max(ended), ?3), 'finished' from"
@@ -157,11 +157,11 @@ static enum status make_segments(struct import *import, const char *id, double n
             "sdd", id, import->began > 0 ? import->began : now, import->began > 0 ? import->ended : now);
     if (!status) status = import_first_turn(&import->turns);
     if (!status)
-        status = store_exec(
-            import->store,
+        status = store_do(
+            import->store, import->err,
             "insert or ignore into segments(run_id, segment, first_step, started_at, ended_at, status)"
             " select * from temp.found_segments",
-            import->err);
+            "");
     return status;
 }
 
@@ -341,27 +341,24 @@ static enum status make_run(struct import *import, const char *name, const char 
 
 /* ---- all of it ---- */
 
-/* Stages on disk, as a long history does not fit into memory. The handle may not have temporary tables
- * yet. */
+/* Stages on disk, as a long history does not fit into memory. The tables are made before the transaction:
+ * they stay when it is rolled back. The handle may have no other temporary tables. */
 static enum status begin(struct import *import)
 {
     static const enum store_table always[] = {TABLE_STEPS, TABLE_EVALS, TABLE_MEASURES, TABLE_RUNS};
-    enum status status = store_exec(import->store, "pragma temp_store = file; begin", import->err);
+    enum status status = store_exec(import->store, "pragma temp_store = file", import->err);
+    if (!status)
+        status = import_temporary(
+            import, "found_segments",
+            "create temp table found_segments(run_id, segment, first_step, started_at, ended_at, status)");
     for (size_t i = 0; !status && i < sizeof always / sizeof *always; i++)
         status = import_stage(import, always[i]);
-    return status;
+    return status ? status : store_read_begin(import->store, import->err);
 }
 
-/* Drops the staged tables and restores the handle's settings. */
 static void end(struct import *import)
 {
-    if (!sqlite3_get_autocommit(import->store->db)) store_exec(import->store, "rollback", NULL);
-    for (int t = 0; t < TABLE_COUNT; t++) {
-        char sql[80];
-        snprintf(sql, sizeof sql, "drop table if exists temp.stage_%s", store_tables[t].name);
-        store_exec(import->store, sql, NULL);
-    }
-    store_exec(import->store, "drop table if exists temp.found_segments; pragma temp_store = memory", NULL);
+    store_read_end(import->store);
     import_metrics_release(&import->metrics);
 }
 
@@ -380,7 +377,7 @@ static enum status import_paths(struct store *store, const char *const *paths, s
     if (!status) status = import_read_paths(&import, paths, count);
     if (!status && import.staged[TABLE_TAGS]) status = fit_tags(&import);
     if (!status) status = import_scalars_end(&import, names, sizeof names);
-    if (!status) status = store_exec(store, "commit", import.err);
+    if (!status) status = store_do(store, import.err, "commit", "");
     if (!status) {
         /* "logs/main.log" gives "logs", as does "logs/train" beside other parts of the run */
         import_folder_of(paths[0], folder, word);

@@ -40,17 +40,29 @@ enum status import_set_kind(struct import *import, enum import_kind kind)
 
 /* ---- rows ---- */
 
+enum status import_temporary(struct import *import, const char *name, const char *create)
+{
+    char sql[100];
+    int64_t there;
+    enum status status = store_number(import->store, &there, 0, import->err,
+                                      "select count(*) from sqlite_temp_master where name = ?1", "s", name);
+    if (status) return status;
+    snprintf(sql, sizeof sql, "delete from temp.%s", name);
+    return there ? store_do(import->store, import->err, sql, "")
+                 : store_exec(import->store, create, import->err);
+}
+
 enum status import_stage(struct import *import, enum store_table which)
 {
     const struct table_info *table = &store_tables[which];
-    char sql[400];
-    snprintf(sql, sizeof sql, "create temp table stage_%s as select * from main.%s where 0;", table->name,
-             table->name);
+    char name[60], sql[400];
+    snprintf(name, sizeof name, "stage_%s", table->name);
+    snprintf(sql, sizeof sql, "create temp table %s as select * from main.%s where 0;", name, table->name);
     if (table->keyed)
-        text_add(sql, sizeof sql, " ", "create unique index temp.key_%s on stage_%s(%s)", table->name,
-                 table->name, table->order);
+        text_add(sql, sizeof sql, " ", "create unique index temp.key_%s on %s(%s)", table->name, name,
+                 table->order);
     if (import->staged[which]) return STATUS_OK;
-    enum status status = store_exec(import->store, sql, import->err);
+    enum status status = import_temporary(import, name, sql);
     import->staged[which] = !status;
     return status;
 }

@@ -1,6 +1,6 @@
 /* Private to runs/: an import in progress. Readers put rows into temporary tables, which are outside the
  * database and block no other process; when all files are read, import.c makes the run from them in short
- * transactions. */
+ * transactions. The tables stay for the next import with the same handle. */
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 
@@ -29,7 +29,7 @@ struct import {
     enum import_kind kind;
     const char *path;          /* the file being read */
     int64_t line;              /* the line, or the number of the record, being read, from 1 */
-    bool staged[TABLE_COUNT];  /* the temporary table temp.stage_NAME exists */
+    bool staged[TABLE_COUNT];  /* the temporary table temp.stage_NAME is of this import */
     char run[RUN_ID_MAX];      /* the run's id in one of our CSV files; "": none yet */
     char run_path[128];        /* the file with that id, for messages */
     char folder[PATH_MAX];     /* that of the logs being read; "": none yet */
@@ -61,8 +61,12 @@ void import_half_line(struct import *import);
 /* STATUS_USAGE if an earlier file was of another kind. */
 enum status import_set_kind(struct import *import, enum import_kind kind);
 
-/* Makes temp.stage_NAME unless it exists: it has the columns of the table, with run_id empty. If the table
- * has a key, the key is unique. */
+/* Makes a temporary table, or empties that of an earlier import: a new table would let SQLite parse all
+ * statements of the handle again, which takes longer than a small import. */
+enum status import_temporary(struct import *import, const char *name, const char *create);
+
+/* Makes temp.stage_NAME unless this import did: it has the columns of the table, with run_id empty. If the
+ * table has a key, the key is unique. */
 enum status import_stage(struct import *import, enum store_table which);
 
 /* The rows of one file for one table. */

@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/database.h"
 #include "runs/exchange/export.h"
 #include "runs/quantity.h"
 #include "runs/series.h"
@@ -99,6 +100,32 @@ TEST_CASE(an_import_does_not_take_over_the_name_of_a_run)
     }
     assert_int_equal(run_find(store, "origin", &run, &err), STATUS_OK);
     assert_string_equal(run.id, ORIGIN);
+    store_close(store);
+}
+
+/* How often SQLite has parsed a statement of the handle once more. */
+static int count_parsed_again(struct store *store)
+{
+    int n = 0;
+    for (sqlite3_stmt *at = NULL; (at = sqlite3_next_stmt(store->db, at));)
+        n += sqlite3_stmt_status(at, SQLITE_STMTSTATUS_REPREPARE, 0);
+    return n;
+}
+
+TEST_CASE(many_imports_parse_their_statements_once)
+{
+    char home[PATH_MAX];
+    struct err err;
+    struct import_outcome outcome;
+    store_fixture_home("once", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    for (int i = 0, before = 0; i < 4; i++) {
+        assert_string_equal(import_text(store, "m.csv", "step,loss,own\n1,3.5,7\n", &outcome, &err), "");
+        assert_string_not_equal(import_text(store, "bad.csv", EVALS_HEADER ORIGIN ",1,x\r\n", &outcome, &err),
+                                "");
+        if (i > 1) assert_int_equal(count_parsed_again(store), before);
+        before = count_parsed_again(store);
+    }
     store_close(store);
 }
 
