@@ -341,19 +341,20 @@ static enum status make_run(struct import *import, const char *name, const char 
 
 /* ---- all of it ---- */
 
-/* Stages on disk, as a long history does not fit into memory. The tables are made before the transaction:
- * they stay when it is rolled back. The handle may have no other temporary tables. */
+/* Stages on disk, as a long history does not fit into memory. The handle may have no other temporary
+ * tables. */
 static enum status begin(struct import *import)
 {
     static const enum store_table always[] = {TABLE_STEPS, TABLE_EVALS, TABLE_MEASURES, TABLE_RUNS};
     enum status status = store_exec(import->store, "pragma temp_store = file", import->err);
+    if (!status) status = store_read_begin(import->store, import->err);
     if (!status)
         status = import_temporary(
             import, "found_segments",
             "create temp table found_segments(run_id, segment, first_step, started_at, ended_at, status)");
     for (size_t i = 0; !status && i < sizeof always / sizeof *always; i++)
         status = import_stage(import, always[i]);
-    return status ? status : store_read_begin(import->store, import->err);
+    return status;
 }
 
 static void end(struct import *import)
