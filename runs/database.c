@@ -319,3 +319,9 @@ void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t si
     memcpy(buf, text, n);
     buf[n] = '\0';
 }
+
+char *store_column_copy(sqlite3_stmt *statement, int column, struct arena *arena)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return arena_strdup(arena, text ? text : "");
+}

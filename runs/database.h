@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/mount.h"
 #include "runs/columns.h"
@@ -135,5 +136,7 @@ double store_column_double(sqlite3_stmt *statement, int column);
 int64_t store_column_int(sqlite3_stmt *statement, int column, int64_t absent);
 /* Copies the text, truncated at a character boundary; NULL as "". */
 void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t size);
+/* A copy in `arena`; NULL: no memory. */
+char *store_column_copy(sqlite3_stmt *statement, int column, struct arena *arena);
 
 #endif

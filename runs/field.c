@@ -76,6 +76,7 @@ bool field_find(const char *name, struct field *out)
 /* Appends a name; names that are in the list already are left out by the caller. */
 static bool add_name(struct arena *arena, const char ***names, size_t *count, const char *name)
 {
+    if (!name) return true; /* a damaged database may lack it */
     const char **slot = arena_grow(arena, names, *count, sizeof *slot);
     char *copy = arena_strdup(arena, name);
     if (!slot || !copy) return false;
@@ -241,8 +242,7 @@ static enum status read_named(struct store *store, const char *name, const char 
     bool row = store_next(store, select, &status, err);
     if (status) return status;
     if (row) {
-        const char *text = (const char *)sqlite3_column_text(select, 0);
-        char *copy = arena_strdup(arena, text ? text : "");
+        char *copy = store_column_copy(select, 0, arena);
         sqlite3_reset(select);
         if (!copy) return err_no_memory(err, "the value of %s", name);
         *out = (struct field_value){true, copy, NAN};

@@ -26,12 +26,6 @@
 
 enum { FIND_BACK = 32 }; /* within a layer the order is that of time, so that it may differ */
 
-static const char *text_of(sqlite3_stmt *row, int column, struct arena *arena)
-{
-    const char *text = (const char *)sqlite3_column_text(row, column);
-    return arena_strdup(arena, text ? text : "");
-}
-
 static bool read_row(sqlite3_stmt *row, struct profile *p)
 {
     p->steps = sqlite3_column_int64(row, 0);
@@ -39,9 +33,9 @@ static bool read_row(sqlite3_stmt *row, struct profile *p)
     double steps = (double)p->steps;
     struct profile_row *out = arena_grow(&p->arena, &p->rows, p->count, sizeof *out);
     if (!out) return false;
-    *out = (struct profile_row){.phase = text_of(row, 2, &p->arena),
+    *out = (struct profile_row){.phase = store_column_copy(row, 2, &p->arena),
                                 .layer = sqlite3_column_int(row, 3),
-                                .op = text_of(row, 4, &p->arena),
+                                .op = store_column_copy(row, 4, &p->arena),
                                 .calls = store_column_double(row, 5) / steps,
                                 .time_us = store_column_double(row, 6) / steps,
                                 .bytes = store_column_double(row, 7) / steps,

@@ -15,9 +15,8 @@ static bool add(struct run_references *list, struct arena *arena, sqlite3_stmt *
     char real[PATH_MAX];
     struct run_reference *slot = arena_grow(arena, &list->of, list->count, sizeof *slot);
     if (!slot) return false;
-    *slot = (struct run_reference){arena_strdup(arena, (const char *)sqlite3_column_text(row, 0)),
-                                   arena_strdup(arena, (const char *)sqlite3_column_text(row, 1)),
-                                   arena_strdup(arena, (const char *)sqlite3_column_text(row, 2)), NULL};
+    *slot = (struct run_reference){store_column_copy(row, 0, arena), store_column_copy(row, 1, arena),
+                                   store_column_copy(row, 2, arena), NULL};
     list->count++;
     if (!slot->run || !slot->key || !slot->path) return false;
     bool found = realpath(slot->path, real) != NULL;

@@ -201,8 +201,8 @@ static enum status list_metrics(struct store *store, const char *run_id, struct 
     status = store_query(store, &select, err,
                          "select distinct name from measures where run_id = ?1 order by name", "s", run_id);
     while (store_next(store, select, &status, err)) {
-        struct metric_source measure = {arena_strdup(arena, (const char *)sqlite3_column_text(select, 0)),
-                                        TABLE_MEASURES, COLUMN(MEASURES, value)};
+        struct metric_source measure = {store_column_copy(select, 0, arena), TABLE_MEASURES,
+                                        COLUMN(MEASURES, value)};
         status = add_metric(out, arena, measure, err);
     }
     return status;

@@ -118,4 +118,23 @@ TEST_CASE(a_size_on_disk_is_read_again_where_the_run_may_have_written)
     store_close(store);
 }
 
+TEST_CASE(a_key_that_a_damaged_row_lacks_is_no_field)
+{
+    char home[PATH_MAX];
+    struct arena arena = {0};
+    struct err err = {0};
+    const char *const *names;
+    size_t count;
+    store_fixture_home("no-key", home, sizeof home);
+    store_close(store_fixture_open(home));
+    store_fixture_sql(home, "drop table params; create table params(run_id, name, value);"
+                            " insert into params values('a', null, '1'), ('a', 'train.seed', '2')");
+    struct store *store = store_fixture_open(home);
+    if (field_names_read(store, &arena, &names, &count, &err)) fail_msg("%s", err.text);
+    assert_string_equal(names[count - 1], "train.seed");
+    assert_string_not_equal(names[count - 2], "");
+    arena_release(&arena);
+    store_close(store);
+}
+
 TEST_MAIN()

@@ -51,4 +51,24 @@ TEST_CASE(a_reference_is_to_one_checkpoint_alone)
     assert_false(refers(home, base, "/elsewhere", -1));
 }
 
+/* A damaged row may lack what its table demands. */
+TEST_CASE(a_reference_of_no_run_is_listed_too)
+{
+    char home[PATH_MAX];
+    struct run_references references;
+    struct arena arena = {0};
+    struct err err = {0};
+    store_fixture_home("no-run", home, sizeof home);
+    store_close(store_fixture_open(home));
+    store_fixture_sql(home, "drop table params; create table params(run_id, name, value);"
+                            " insert into params values(null, 'model.from', 'x')");
+    struct store *store = store_fixture_open(home);
+    if (run_references_read(store, &arena, &references, &err)) fail_msg("%s", err.text);
+    assert_int_equal(references.count, 1);
+    assert_string_equal(references.of[0].run, "");
+    assert_string_equal(references.of[0].path, "x");
+    arena_release(&arena);
+    store_close(store);
+}
+
 TEST_MAIN()

@@ -129,6 +129,23 @@ TEST_CASE(a_long_table_holds_each_step_once_as_the_newest_segment_has_it)
     store_close(store);
 }
 
+TEST_CASE(a_measure_whose_name_a_damaged_row_lacks_is_exported)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    store_fixture_home("no-name", home, sizeof home);
+    store_fixture_run(home, "a", id);
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "drop table measures; create table measures(run_id, segment, step, name, value, nan);"
+             " insert into measures values('%s', 1, 1, null, 0.5, 0)",
+             id);
+    store_fixture_sql(home, sql);
+    struct store *store = store_fixture_open(home);
+    const char *ids[] = {id};
+    free(to_text(long_of_both, store, ids, 1));
+    store_close(store);
+}
+
 TEST_CASE(an_evaluation_of_what_a_resume_went_on_from_is_kept)
 {
     char home[PATH_MAX], id[RUN_ID_MAX], values[100];
