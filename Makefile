@@ -441,7 +441,7 @@ fuzz: test-deps
 $(BUILD)/fuzz/parsers.a: $(filter $(BUILD)/core/% $(BUILD)/datasets/% $(BUILD)/runs/%,$(OBJ))
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(BUILD)/fuzz/fuzz: $(BUILD)/tests/fuzz/fuzz.o $(BUILD)/tests/fuzz/parsers.o $(BUILD)/fuzz/parsers.a
+$(BUILD)/fuzz/fuzz: $(BUILD)/tests/fuzz/fuzz.o $(BUILD)/tests/fuzz/parsers.o $(BUILD)/tests/fuzz/rows.o $(BUILD)/fuzz/parsers.a
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
 

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -66,9 +67,10 @@ enum status store_error(const struct store *store, struct err *err)
 
 enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err)
 {
+    uint64_t hash = XXH64(sql, strlen(sql), 0);
     *out = NULL;
     for (size_t i = 0; i < store->statement_count; i++)
-        if (strcmp(store->statements[i].sql, sql) == 0) {
+        if (store->statements[i].hash == hash && strcmp(store->statements[i].sql, sql) == 0) {
             *out = store->statements[i].handle;
             sqlite3_reset(*out);
             sqlite3_clear_bindings(*out);
@@ -84,6 +86,7 @@ enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **o
         return store_error(store, err);
     }
     store->statements[store->statement_count].sql = copy;
+    store->statements[store->statement_count].hash = hash;
     store->statements[store->statement_count++].handle = statement;
     *out = statement;
     return STATUS_OK;

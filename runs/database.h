@@ -57,6 +57,7 @@ struct store {
     int64_t version, data_version;
     struct {
         char *sql;
+        uint64_t hash; /* of sql, compared first: many texts differ only at their end */
         sqlite3_stmt *handle;
     } statements[STORE_STATEMENTS_MAX];
     bool (*stop)(void);                 /* see store_stop_when */

@@ -25,6 +25,9 @@ extern const size_t parser_count;
 /* NULL: there is none of this name. */
 const struct parser *parser_find(const char *name);
 
+/* Rows of a database (rows.c). */
+void parse_rows(const struct parser_place *place, const unsigned char *bytes, size_t n);
+
 /* The folder is made below /dev/shm, else /tmp. */
 void parser_open(const struct parser *parser, struct parser_place *place);
 /* Parses the bytes, and releases all that came of it. */
