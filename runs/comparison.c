@@ -84,7 +84,7 @@ static bool lists(const char *list, const char *value)
     return false;
 }
 
-static const char *setting_of(const struct compared *run, const char *key)
+const char *comparison_setting(const struct compared *run, const char *key)
 {
     return run_params_get(run->params, run->param_count, key);
 }
@@ -307,7 +307,7 @@ static bool differs(const struct comparison *c, const char *key)
     for (size_t i = 0; i < c->count; i++) {
         if (c->runs[i].param_count == 0) continue;
         if (!first) first = &c->runs[i];
-        if (!same_value(setting_of(first, key), setting_of(&c->runs[i], key))) return true;
+        if (!same_value(comparison_setting(first, key), comparison_setting(&c->runs[i], key))) return true;
     }
     return false;
 }
@@ -378,11 +378,6 @@ void comparison_release(struct comparison *comparison)
     arena_release(&comparison->arena);
 }
 
-const char *comparison_setting(const struct comparison *c, size_t run, const char *key)
-{
-    return setting_of(&c->runs[run], key);
-}
-
 char *comparison_count_keys(const struct comparison *c, char *buf, size_t size)
 {
     size_t different = 0, recorded = 0;
@@ -434,15 +429,15 @@ bool comparison_same_sources(const char *x, const char *y)
 static const char *loss_obstacle(const struct compared *a, const struct compared *b)
 {
     static const char tokens[] = "the tokens differ (compare bits per byte: `anneal evaluate`)";
-    const char *x = setting_of(a, "data.format"), *y = setting_of(b, "data.format");
+    const char *x = comparison_setting(a, "data.format"), *y = comparison_setting(b, "data.format");
     if (x && y && strcmp(x, y) != 0) return "data.format differs";
     if (x && y && strcmp(x, "labels") == 0) return NULL;
-    x = setting_of(a, "data.tokenizer"), y = setting_of(b, "data.tokenizer");
+    x = comparison_setting(a, "data.tokenizer"), y = comparison_setting(b, "data.tokenizer");
     if (!x || !y) return NULL;
     if (strcmp(x, y) != 0) return tokens;
     if (strncmp(x, "bpe:", 4) != 0) return NULL; /* bpe is learned from the text */
-    x = setting_of(a, "data.train");
-    y = setting_of(b, "data.train");
+    x = comparison_setting(a, "data.train");
+    y = comparison_setting(b, "data.train");
     return x && y && !comparison_same_sources(x, y) ? tokens : NULL;
 }
 
@@ -455,7 +450,7 @@ const char *comparison_loss_obstacle(const struct comparison *c)
 
 static bool same_setting(const struct compared *a, const struct compared *b, const char *key)
 {
-    const char *x = setting_of(a, key), *y = setting_of(b, key);
+    const char *x = comparison_setting(a, key), *y = comparison_setting(b, key);
     return !x || !y || same_value(x, y);
 }
 
@@ -472,8 +467,8 @@ static double evaluated_tokens(const struct compared *run)
 /* Without data.val, a part of data.train is held out. */
 static bool validate_on_same_text(const struct compared *a, const struct compared *b)
 {
-    const char *val = setting_of(a, "data.val"), *x = setting_of(a, "data.train"),
-               *y = setting_of(b, "data.train");
+    const char *val = comparison_setting(a, "data.val"), *x = comparison_setting(a, "data.train"),
+               *y = comparison_setting(b, "data.train");
     if (!same_setting(a, b, "data.val")) return false;
     if (!val || *val || !x || !y) return true;
     return comparison_same_sources(x, y) && same_setting(a, b, "data.val_fraction") &&
@@ -583,7 +578,7 @@ const char *comparison_text(const struct comparison *c, const struct comparison_
                             char *buf, size_t size)
 {
     const struct compared *of = &c->runs[run];
-    const char *setting = row->section == COMPARED_SETTINGS ? setting_of(of, row->name) : NULL;
+    const char *setting = row->section == COMPARED_SETTINGS ? comparison_setting(of, row->name) : NULL;
     const struct stopping_record *record =
         row->section == COMPARED_STOPPING ? stopping_at(of, row->order) : NULL;
     *buf = '\0';

@@ -80,8 +80,8 @@ enum status comparison_read(struct store *store, const struct comparison_request
                             struct comparison *out, struct err *err);
 void comparison_release(struct comparison *comparison);
 
-/* The value of a key in one run; NULL: it has none. */
-const char *comparison_setting(const struct comparison *c, size_t run, const char *key);
+/* The value of a key in one of the runs; NULL: it has none. */
+const char *comparison_setting(const struct compared *run, const char *key);
 
 /* "2 of 80 keys differ", with a remark where fewer than two runs have a configuration. Returns buf. */
 char *comparison_count_keys(const struct comparison *c, char *buf, size_t size);

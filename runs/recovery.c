@@ -225,16 +225,13 @@ static enum status restore(struct store *store, const char *run_id, const struct
     if (status || known) return status;
     status = store_begin(store, err);
     if (!status) status = run_insert(store, &note->run, run_id, note->created_at, err);
-    if (!status)
-        status = store_do(store, err, "update runs set status = 'running', note = ?2 where id = ?1", "ss",
-                          run_id, note->note ? note->note : "");
     if (!status) status = list_checkpoints(store, run_id, &listed, err);
     if (!status)
         status =
             store_do(store, err,
-                     "update runs set steps = ifnull((select max(step) from checkpoints where run_id = ?1),"
-                     " steps) where id = ?1",
-                     "s", run_id);
+                     "update runs set status = 'running', note = ?2, steps ="
+                     " ifnull((select max(step) from checkpoints where run_id = ?1), steps) where id = ?1",
+                     "ss", run_id, note->note ? note->note : "");
     if (!status)
         status = store_do(store, err,
                           "update runs set status = 'finished', ended_at ="

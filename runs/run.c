@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -439,11 +438,4 @@ enum status run_remove(struct store *store, const char *id, const char *name, st
     status = file_remove_whole(path, err);
     run_lock_release(&lock);
     return status;
-}
-
-enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err)
-{
-    char name[64];
-    snprintf(name, sizeof name, "checkpoints/step-%" PRId64, step);
-    return run_remove(store, id, name, err);
 }

@@ -208,13 +208,9 @@ int64_t run_process(void);
  * behind the files. */
 enum status run_delete(struct store *store, const char *id, struct err *err);
 
-/* Removes a file or folder in the run's folder, "checkpoints/step-40", as file_remove_whole does. STATUS_BUSY
- * where run_may_train. */
+/* Removes a file or folder in the run's folder, "checkpoints/step-40", as file_remove_whole does. The rows of
+ * a checkpoint stay, with the kind "deleted". STATUS_BUSY where run_may_train. */
 enum status run_remove(struct store *store, const char *id, const char *name, struct err *err);
-
-/* Deletes the folder of the run's checkpoint at `step`; its rows stay, with the kind "deleted". STATUS_BUSY
- * while a trainer holds the run. */
-enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err);
 
 /* --- liveness: a trainer holds a flock on runs/<id>/lock; the kernel releases it when the trainer ends
  * --- */

@@ -379,11 +379,6 @@ void store_hurry(struct store *store, bool hurry)
     sqlite3_busy_timeout(store->db, store->busy_ms);
 }
 
-enum status store_schema_version(struct store *store, int64_t *version, struct err *err)
-{
-    return store_number(store, version, 0, err, "pragma user_version", "");
-}
-
 static int asks(void *context)
 {
     return ((const struct store *)context)->stop();

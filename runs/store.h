@@ -35,9 +35,6 @@ enum store_access {
  * file that is not a database, a read-only or full disk, or a lock held too long fails with one sentence. */
 enum status store_open(const char *home, enum store_access access, struct store **out, struct err *err);
 
-/* The version of a database's schema, PRAGMA user_version; that of this anneal is STORE_VERSION. */
-enum status store_schema_version(struct store *store, int64_t *version, struct err *err);
-
 /* The path of the database below `home`; NULL: $ANNEAL_HOME. */
 enum status store_path(const char *home, char path[PATH_MAX], struct err *err);
 

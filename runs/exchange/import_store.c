@@ -65,7 +65,7 @@ static enum status open_source(struct transfer *t)
         return err_set(t->err, STATUS_USAGE, "%s: is this store itself (name the folder of another one)",
                        t->request->folder);
     enum status status = store_open(there, STORE_FOREIGN, &t->from, t->err);
-    if (!status) status = store_schema_version(t->from, &version, t->err);
+    if (!status) status = store_number(t->from, &version, 0, t->err, "pragma user_version", "");
     if (status || version == STORE_VERSION) return status;
     status = copy_database(t);
     store_close(t->from);

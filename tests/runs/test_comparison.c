@@ -97,7 +97,7 @@ TEST_CASE(runs_of_one_place_list_the_values_in_which_they_differ)
     assert_int_equal(comparison_read(store, &request, &c, &err), STATUS_OK);
     assert_string_equal(cell(&c, "train.seed", 0, buf), "10, 1, 0");
     assert_string_equal(cell(&c, "train.seed", 1, buf), "2");
-    assert_string_equal(comparison_setting(&c, 0, "train.learning_rate"), "3e-4, 0.001");
+    assert_string_equal(comparison_setting(&c.runs[0], "train.learning_rate"), "3e-4, 0.001");
     assert_string_equal(c.runs[0].title, "1 seed ×5");
     comparison_release(&c);
     arena_release(&arena);

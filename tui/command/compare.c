@@ -114,7 +114,7 @@ static void settings_json(struct output *o, const struct comparison *c)
         if (row->section != COMPARED_SETTINGS) continue;
         json_out_open(&o->out, row->name, '[', JSON_OUT_LINES);
         for (size_t i = 0; i < c->count; i++)
-            run_param_json(&o->out, NULL, comparison_setting(c, i, row->name));
+            run_param_json(&o->out, NULL, comparison_setting(&c->runs[i], row->name));
         json_out_close(&o->out);
     }
 }

@@ -135,9 +135,10 @@ static void checkpoints_close(void *opaque)
     struct workbench *workbench = state->workbench;
     for (size_t i = 0; i < state->count; i++) {
         enum status status = STATUS_OK;
+        char name[64];
+        snprintf(name, sizeof name, "checkpoints/step-%" PRId64, state->saved[i].step);
         if (state->saved[i].deleted && !workbench->abandoned)
-            status =
-                run_delete_checkpoint(workbench->store, state->run.id, state->saved[i].step, &workbench->err);
+            status = run_remove(workbench->store, state->run.id, name, &workbench->err);
         if (status != STATUS_NOT_FOUND) workbench_did(workbench, status); /* else it is gone already */
     }
     arena_release(&state->arena);

@@ -103,7 +103,7 @@ static struct value value_on(struct sweep_state *state, size_t axis, size_t run)
         out.number = value_of(&state->runs[run]);
         if (isfinite(out.number)) out.text = arena_strdup(&state->arena, AXIS_TEXT(out.number));
     } else {
-        out.text = comparison_setting(&state->comparison, run, state->keys[axis]);
+        out.text = comparison_setting(&state->comparison.runs[run], state->keys[axis]);
         if (!out.text || !text_parse_double(out.text, &out.number) || !isfinite(out.number)) out.number = NAN;
     }
     return out;
@@ -142,8 +142,8 @@ static bool follows(const struct comparison *c, const char *key)
     if (strncmp(key, "train.beta", 10) != 0) return false;
     for (size_t i = 0; i < c->count; i++)
         for (size_t k = 0; k < i; k++)
-            if (same_text(comparison_setting(c, i, leader), comparison_setting(c, k, leader)) &&
-                !same_text(comparison_setting(c, i, key), comparison_setting(c, k, key)))
+            if (same_text(comparison_setting(&c->runs[i], leader), comparison_setting(&c->runs[k], leader)) &&
+                !same_text(comparison_setting(&c->runs[i], key), comparison_setting(&c->runs[k], key)))
                 return false;
     return true;
 }
@@ -264,7 +264,7 @@ static void draw_cell(const void *view, size_t i, int column, struct pen pen)
                  (long long)(run->total_steps > 0 ? run->total_steps : 0));
         pen_print_right(&pen, STYLE_TEXT, 0, text);
     } else {
-        const char *value = comparison_setting(&state->comparison, i, state->keys[column - COLUMN_KEYS]);
+        const char *value = comparison_setting(&state->comparison.runs[i], state->keys[column - COLUMN_KEYS]);
         pen_print_right(&pen, STYLE_TEXT, 0, clean_line(text, sizeof text, value ? value : "-"));
     }
 }

@@ -387,6 +387,10 @@ TEST_CASE(a_linked_checkpoint_is_listed_as_long_as_it_is_there)
     assert_int_equal(file_remove_tree(away, &err), STATUS_OK);
     headless_type(workbench, "C");
     headless_expect(workbench, 80, 24, 80, "Checkpoints 0, ");
+    assert_int_equal(file_make_folders(away, &err), STATUS_OK);
+    headless_type(workbench, "qCDyq");
+    assert_false(file_exists(path));
+    assert_true(file_is_folder(away)); /* the link alone is removed */
     headless_close(workbench);
 }
 
@@ -469,7 +473,7 @@ TEST_CASE(checkpoints_of_a_run_that_trains_stay)
     headless_expect(workbench, 80, 24, 80, "Checkpoints 3, ");
     headless_type(workbench, " "); /* not any more */
     headless_expect_not(workbench, 80, 24, "beside step");
-    assert_int_equal(run_delete_checkpoint(quiet->store, run.id, 3, &err), STATUS_BUSY);
+    assert_int_equal(run_remove(quiet->store, run.id, "checkpoints/step-3", &err), STATUS_BUSY);
     workbench_mouse(workbench, K_CLICK, &(struct pointer){5, 6, 0}); /* the third row */
     headless_type(workbench, "W");
     headless_expect(workbench, 120, 40, 44, "checkpoint 2");
