@@ -47,9 +47,11 @@ static enum status fail(const struct store *store, int code, struct err *err)
     while (causes[i].code != code && causes[i].code != SQLITE_OK) i++;
     int system = causes[i].status == STATUS_IO ? sqlite3_system_errno(store->db) : 0;
     const char *why = system ? strerror(system) : sqlite3_errmsg(store->db);
+    const char *remedy = store->foreign ? " " FOREIGN_REMEDY : causes[i].remedy;
     errno = code == SQLITE_FULL ? ENOSPC : system; /* SQLite itself keeps none of a full disk */
     return err_set(err, causes[i].status, "%s: %s%s%s%s", store->path, causes[i].what,
-                   causes[i].explained ? ": " : "", causes[i].explained ? why : "", causes[i].remedy);
+                   causes[i].explained ? ": " : "", causes[i].explained ? why : "",
+                   *causes[i].remedy ? remedy : "");
 }
 
 enum status store_error(const struct store *store, struct err *err)

@@ -31,6 +31,9 @@
     "(restore a copy, or move it away: `anneal doctor --repair` then makes the runs again, but not their "   \
     "history)"
 
+/* Of any fault of another store's. */
+#define FOREIGN_REMEDY "(name the folder that is ANNEAL_HOME there, or a sound copy of it)"
+
 enum {
     STORE_STATEMENTS_MAX = 256,
     STORE_BUSY_MS = 5000,              /* how long to wait for another process's lock */
@@ -47,6 +50,7 @@ struct store {
     char path[PATH_MAX]; /* the database file */
     struct mount mount;  /* where it is */
     int lock_fd;         /* anneal.db.lock; -1: read-only */
+    bool foreign;        /* STORE_FOREIGN */
     bool serialize;      /* this SQLite needs the lock around writes; else only the setup takes it */
     int busy_ms;
     bool hurried;                    /* see store_hurry */

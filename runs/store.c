@@ -80,15 +80,15 @@ static enum status check_version(struct store *store, int64_t *version, struct e
     if (status) return status;
     bool empty = application == 0 && *version == 0 && tables == 0;
     if ((application != STORE_APPLICATION_ID && !empty) || *version < 0)
-        return err_set(
-            err, STATUS_CORRUPT,
-            "%s: is the database of another program (move it away, or set ANNEAL_HOME to another folder)",
-            store->path);
+        return err_set(err, STATUS_CORRUPT, "%s: is the database of another program %s", store->path,
+                       store->foreign ? FOREIGN_REMEDY
+                                      : "(move it away, or set ANNEAL_HOME to another folder)");
     if (*version <= STORE_VERSION) return STATUS_OK;
     return err_set(err, STATUS_FAILED,
                    "%s: was written by a newer anneal (its version is %lld, this anneal knows versions up to "
-                   "%d; update anneal, or set ANNEAL_HOME to another folder)",
-                   store->path, (long long)*version, STORE_VERSION);
+                   "%d; update anneal%s)",
+                   store->path, (long long)*version, STORE_VERSION,
+                   store->foreign ? "" : ", or set ANNEAL_HOME to another folder");
 }
 
 /* Migrates from `version` to the current one, inside a transaction. */
@@ -273,8 +273,7 @@ static enum status set_up_to_read(struct store *store, enum store_access access,
     enum status status = look_at_mount(store, err);
     if (status) return status;
     if (!file_exists(store->path) && access == STORE_FOREIGN)
-        return err_set(err, STATUS_NOT_FOUND,
-                       "%s: there is no such run database (name the folder that is ANNEAL_HOME there)",
+        return err_set(err, STATUS_NOT_FOUND, "%s: there is no such run database " FOREIGN_REMEDY,
                        store->path);
     if (!file_exists(store->path))
         return err_set(
@@ -345,6 +344,7 @@ enum status store_open(const char *home, enum store_access access, struct store 
     struct store *store = calloc(1, sizeof *store);
     if (!store) return err_no_memory(err, "the run store");
     store->lock_fd = -1;
+    store->foreign = access == STORE_FOREIGN;
     store->busy_ms = access == STORE_UNTOUCHED ? 0 : STORE_BUSY_MS;
     enum status status = home ? file_format_path(store->home, sizeof store->home, err, "%s", home)
                               : file_anneal_home(store->home, sizeof store->home, err);

@@ -358,6 +358,7 @@ TEST_CASE(what_is_no_other_store_is_refused)
     assert_int_equal(file_write_atomic(path, "no database", 11, &s.err), STATUS_OK);
     assert_int_not_equal(import_with(&s, NULL, CHECKPOINTS_LINK), STATUS_OK);
     assert_non_null(strstr(s.err.text, path));
+    assert_non_null(strstr(s.err.text, "(name the folder that is ANNEAL_HOME there")); /* not ours */
     memcpy(s.there, there, sizeof there); /* an id that leads out of the folder, and one that is the folder */
     static const char *const ids[] = {"../../up", ""};
     for (int i = 0; i < 2; i++) {
