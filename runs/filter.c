@@ -188,11 +188,10 @@ static int use_field(struct filter *filter, const struct field *field)
 /* A status that no run can have is a slip of the keyboard. */
 static bool check_status(struct parser *p, const char *begin, const struct field *field, const char *value)
 {
-    int status, count = 0;
+    int status;
     if (field->column != COLUMN(RUNS, status) || word_parse(status_words, value, &status)) return true;
-    while (status_words[count]) count++;
     object(p, begin, p->at, "no status is called \"%.40s\"%s", value,
-           DID_YOU_MEAN(text_nearest(value, status_words, (size_t)count)));
+           DID_YOU_MEAN(text_nearest(value, status_words, RUN_CRASHED + 1)));
     return false;
 }
 

@@ -20,34 +20,26 @@ static const int64_t STEP_MAX = 1000000000000; /* as train.total_steps allows */
 
 /* ---- from the database ---- */
 
-/* Reads the row of a run; texts are in `arena`. */
-static enum status describe(struct store *store, const char *run_id, struct arena *arena,
+/* Describes a run of the database; the texts are those of `run`, and of `config`, which is the caller's. */
+static enum status describe(struct store *store, const char *run_id, struct run_info *run, char **config,
                             struct run_note *note, struct err *err)
 {
-    static const char sql[] =
-        "select name, ifnull(device, ''), ifnull(precision, ''), config, parent_id, note,"
-        " ifnull((select group_concat(tag, ' ') from tags where run_id = ?1), ''), created_at,"
-        " ifnull(parameters, -1), frozen_parameters, ifnull(total_steps, -1), ifnull(parent_step, -1)"
-        " from runs where id = ?1";
-    struct run_new *run = &note->run;
-    const char **texts[] = {&run->name,      &run->device, &run->precision, &run->config,
-                            &run->parent_id, &note->note,  &run->tags};
-    int64_t *numbers[] = {&run->parameters, &run->frozen_parameters, &run->total_steps, &run->parent_step};
-    sqlite3_stmt *row;
-    enum status status = store_query(store, &row, err, sql, "s", run_id);
-    bool found = store_next(store, row, &status, err);
+    enum status status = run_get(store, run_id, run, err);
+    if (!status) status = run_config(store, run_id, config, err);
     if (status) return status;
-    if (!found) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", run_id);
-    bool room = true;
-    for (int i = 0; i < 7; i++) {
-        const char *text = (const char *)sqlite3_column_text(row, i);
-        *texts[i] = text ? arena_strdup(arena, text) : NULL;
-        room = room && (!text || *texts[i]);
-    }
-    note->created_at = sqlite3_column_double(row, 7);
-    for (int i = 0; i < 4; i++) *numbers[i] = sqlite3_column_int64(row, 8 + i);
-    sqlite3_reset(row);
-    return room ? STATUS_OK : err_no_memory(err, "run %s", run_id);
+    *note = (struct run_note){.run = {.name = run->name,
+                                      .device = run->device,
+                                      .precision = run->precision,
+                                      .config = *config,
+                                      .parent_id = *run->parent_id ? run->parent_id : NULL,
+                                      .tags = run->tags,
+                                      .parameters = run->parameters,
+                                      .frozen_parameters = run->frozen_parameters,
+                                      .total_steps = run->total_steps,
+                                      .parent_step = run->parent_step},
+                              .note = run->note,
+                              .created_at = run->created_at};
+    return STATUS_OK;
 }
 
 static enum status newest_stored(struct store *store, const char *run_id, int64_t *number, struct err *err)
@@ -57,17 +49,17 @@ static enum status newest_stored(struct store *store, const char *run_id, int64_
 
 enum status recovery_begin(struct store *store, const char *run_id, struct spill *spill, struct err *err)
 {
-    struct run_note note = {0};
-    struct arena arena = {0};
-    char path[PATH_MAX];
+    struct run_note note;
+    struct run_info run;
+    char path[PATH_MAX], *config = NULL;
     int64_t number = 0;
     enum status status = run_path(store, run_id, "records", path, err);
-    if (!status) status = describe(store, run_id, &arena, &note, err);
+    if (!status) status = describe(store, run_id, &run, &config, &note, err);
     if (!status) status = newest_stored(store, run_id, &number, err);
     if (!status) status = spill_make(spill, path, &note, (uint64_t)number, err);
     run_folder(store, run_id, path, sizeof path);
     file_sync_folder_of(path); /* so that a power cut leaves the new folder in `runs` */
-    arena_release(&arena);
+    free(config);
     return status;
 }
 

@@ -294,8 +294,7 @@ static enum status write_long(struct store *store, const char *run_id, struct me
 {
     struct arena arena = {0};
     struct metric_list metrics = {0};
-    struct run_info info;
-    enum status status = run_get(store, run_id, &info, err);
+    enum status status = run_exists(store, run_id, err);
     if (!status) status = list_metrics(store, run_id, choice, &arena, &metrics, err);
     for (size_t m = 0; !status && !csv->error && m < metrics.count; m++) {
         sqlite3_stmt *select;
@@ -411,11 +410,10 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
                                const char *folder, struct arena *arena, const char ***written, size_t *count,
                                struct err *err)
 {
-    struct run_info info;
     struct metric_list metrics = {0};
     *count = 0;
     enum status status = store_read_begin(store, err);
-    if (!status) status = run_get(store, run_id, &info, err);
+    if (!status) status = run_exists(store, run_id, err);
     if (!status) status = list_metrics(store, run_id, choice, arena, &metrics, err);
     *written = arena_alloc_array(arena, metrics.count + 1, sizeof **written);
     if (!status && !*written) status = err_no_memory(err, "a list of metrics");
