@@ -27,7 +27,9 @@
 #include "core/train/trainer.h"
 #include "kernels/device/world.h"
 
-enum { SAMPLE_BYTES_MAX = 16384 };
+/* Of a sample: as many tokens as sample.max_tokens may be, of 16 bytes each. Cleaning may turn one byte into
+ * three. */
+enum { SAMPLE_BYTES_MAX = 1 << 20, SAMPLE_TEXT_SIZE = 3 * SAMPLE_BYTES_MAX + 1 };
 /* Rollbacks in a row are counted anew once training is this many steps, and a periodic checkpoint, past the
  * step in trouble: without the checkpoint each rollback would return to the same one. */
 enum { ROLLBACK_OVERCOME = 64 };

@@ -126,7 +126,7 @@ static enum status encode_question(struct trainer *t, struct err *err)
 enum status trainer_open_samples(struct trainer *t, struct err *err)
 {
     t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
-    t->sample_text = malloc(SAMPLE_BYTES_MAX);
+    t->sample_text = malloc(SAMPLE_TEXT_SIZE); /* untouched pages cost nothing */
     if (!t->sample_bytes || !t->sample_text) return err_no_memory(err, "samples of text");
     if (!t->setup.corpus->tokenizer || !trainer_format(t)->writes_text) return STATUS_OK;
     t->samples = true;
@@ -300,7 +300,7 @@ enum status trainer_sample(struct trainer *t, struct err *err)
         uint32_t token = generator_next(&t->generator, &sampling, i);
         if (t->sample_prompt.count && tokenizer_is_special(tokenizer, token)) break; /* the answer's end */
         const char *piece = tokenizer_token_bytes(tokenizer, token, &n);
-        if (used + n > SAMPLE_BYTES_MAX / 4) break; /* cleaning may turn one byte into three */
+        if (used + n > SAMPLE_BYTES_MAX) break;
         memcpy(t->sample_bytes + used, piece, n);
         used += n;
     }
@@ -308,7 +308,7 @@ enum status trainer_sample(struct trainer *t, struct err *err)
     if (status) return status;
     if (sampler_check(&t->generator.sampler, err))
         return err_prefix(err, "no sample at step %" PRId64, t->state.step);
-    clean_block(t->sample_text, SAMPLE_BYTES_MAX, t->sample_bytes, used);
+    clean_block(t->sample_text, SAMPLE_TEXT_SIZE, t->sample_bytes, used);
     struct sample_record record = {t->state.step, c->sample.prompt, t->sample_text};
     o->sample(o->context, &record);
     return STATUS_OK;

@@ -30,7 +30,7 @@ struct story {
     int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count,
         lives_count, rollback_count;
     char events[8][512]; /* the first ones */
-    char last_sample[4096], last_event[512], last_level[16], last_kind[16];
+    char last_sample[8192], last_event[512], last_level[16], last_kind[16];
     bool pauses[STORY_MAX];
     int64_t last_event_step;
     int64_t done;         /* steps done */

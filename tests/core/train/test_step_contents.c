@@ -243,7 +243,7 @@ TEST_CASE(a_step_may_have_two_events)
     session_close(&s);
 }
 
-static char samples[3][256];
+static char samples[3][8192];
 
 static void keep_sample(struct story *story)
 {
@@ -287,6 +287,9 @@ TEST_CASE(a_sample_has_as_many_tokens_as_asked_for)
     sample(WORDS("train.total_steps=201", "sample.every=200", "train.learning_rate=0.03",
                  "sample.temperature=0", "sample.max_tokens=40"));
     assert_int_equal(strlen(samples[0]), 40);
+    sample(WORDS("train.total_steps=201", "sample.every=200", "train.learning_rate=0.03",
+                 "sample.temperature=0", "sample.max_tokens=5000"));
+    assert_int_equal(strlen(samples[0]), 5000);
 }
 
 TEST_MAIN()
