@@ -329,6 +329,7 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     struct network *net = &t->network;
     const struct config_health limits = t->health.limits;
     const struct train_state before = t->state;
+    bool finite = !t->health.not_finite && !t->health.not_finite_evaluation;
     exchange_await(net, INT_MAX);
     enum status status = world_agree(t->world, trainer_device_status(t, err), err);
     t->in_flight = 0;
@@ -341,8 +342,9 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
         return err_set(err, STATUS_FAILED,
                        "step %" PRId64 ": training is in trouble again after %" PRId64
                        " rollbacks in a row (look at the data; or resume with a larger health.rollbacks, "
-                       "with health.on_spike = warn, or fork with a lower train.learning_rate)",
-                       t->trouble, before.rollbacks);
+                       "with health.%s, or fork with a lower train.learning_rate)",
+                       t->trouble, before.rollbacks,
+                       limits.on_nan == ON_NAN_ROLLBACK && !finite ? "on_nan = skip" : "on_spike = warn");
     for (enum moment i = 0; i < MOMENT_KINDS; i++)
         if (t->plan.bytes[BUFFER_MOMENT1 + (int)i])
             net->backend->mem_zero(network_moment(net, i), t->plan.bytes[BUFFER_MOMENT1 + (int)i],

@@ -498,6 +498,7 @@ TEST_CASE(after_so_many_rollbacks_in_a_row_the_run_gives_up)
     assert_int_equal(trainer_run(s.trainer, &outcome, &err), STATUS_FAILED);
     assert_int_equal(outcome, TRAIN_FAILED);
     assert_non_null(strstr(err.text, "training is in trouble again after 2 rollbacks in a row"));
+    assert_non_null(strstr(err.text, "with health.on_nan = skip")); /* it was no spike */
     assert_int_equal(s.story.rollback_count, 2);
     assert_int_equal(s.story.steps[s.story.step_count - 1].step, 20); /* 50, then 40, then 20 */
     assert_int_equal(checkpoint_find(s.folder, 20, path, sizeof path, NULL), STATUS_OK);
