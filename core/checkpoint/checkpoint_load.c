@@ -29,6 +29,12 @@ static enum status check_model(const char *folder, const struct model_config *wa
     if (status) return status;
     *new_head = wanted->num_labels && !saved.num_labels;
     if (*new_head) saved.num_labels = wanted->num_labels;
+    if (saved.num_labels != wanted->num_labels)
+        return err_set(
+            err, STATUS_USAGE,
+            "%s: was saved with %d label%s, this model has %d (a classifier keeps the labels of the "
+            "data that it was trained on)",
+            folder, saved.num_labels, text_plural(saved.num_labels), wanted->num_labels);
     if (any_rotation) saved.rope_base = wanted->rope_base;
 #define NUMBER(field)                                                                                        \
     {                                                                                                        \
@@ -37,10 +43,10 @@ static enum status check_model(const char *folder, const struct model_config *wa
     const struct {
         const char *name;
         double saved, wanted;
-    } fields[] = {NUMBER(num_labels), NUMBER(vocab_size),   NUMBER(hidden_dim),       NUMBER(num_layers),
-                  NUMBER(num_heads),  NUMBER(num_kv_heads), NUMBER(head_dim),         NUMBER(rope_base),
-                  NUMBER(norm_eps),   NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),
-                  NUMBER(qkv_bias),   NUMBER(o_bias),       NUMBER(mlp_bias)};
+    } fields[] = {NUMBER(vocab_size),   NUMBER(hidden_dim),       NUMBER(num_layers), NUMBER(num_heads),
+                  NUMBER(num_kv_heads), NUMBER(head_dim),         NUMBER(rope_base),  NUMBER(norm_eps),
+                  NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),    NUMBER(qkv_bias),
+                  NUMBER(o_bias),       NUMBER(mlp_bias)};
 #undef NUMBER
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].saved != fields[i].wanted)

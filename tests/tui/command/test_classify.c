@@ -461,6 +461,10 @@ STAGE_CASE(what_is_wrong_gets_one_sentence, struct stage *s)
                             "the data have the label \"0\", which the classifier");
     process_expect_sentence(process_run(2, "evaluate", "abc", "--data", s->corpus, NULL),
                             "(a classifier takes labelled data: CSV or JSONL with a column of texts");
+    char *more = kept_format("%s98,one more,new\n99,another,new\n", stage_read(path));
+    stage_write(path, more, strlen(more));
+    process_expect_sentence(process_run(2, "resume", "abc", "--train.total_steps=4", NULL),
+                            "step-2: was saved with 3 labels, this model has 4 (a classifier keeps");
 }
 
 STAGE_CASE(empty_texts_of_a_file_are_left_out_and_counted, struct stage *s)
