@@ -24,6 +24,7 @@
 #include "datasets/text_pieces.h"
 #include "datasets/token_file.h"
 #include "datasets/tokenizer.h"
+#include "runs/database.h"
 #include "runs/exchange/import.h"
 #include "runs/filter.h"
 #include "runs/listing.h"
@@ -487,7 +488,7 @@ PARSER(database)
     bool own = n > WRITE_VERSION && bytes[WRITE_VERSION] == 2;
     if (!own) {
         if (store_open(place->folder, STORE_FOREIGN, &store, &err)) return;
-        own = !store_schema_version(store, &version, &err) && version < STORE_VERSION;
+        own = !store_number(store, &version, 0, &err, "pragma user_version", "") && version < STORE_VERSION;
         if (!own)
             read_runs(store);
         else
