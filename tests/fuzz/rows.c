@@ -3,7 +3,7 @@
  * tables without types and conditions, and which of the readers reads them: far more tries in a second than
  * with files, of which SQLite refuses most.
  *
- *     the reader, then for each row its table and its values
+ *     the reader, a number for it, then for each row its table and its values
  *     a value: its kind, then 1 or 8 bytes, or a length and as many bytes
  */
 #include <stdlib.h>
@@ -128,8 +128,9 @@ static struct store *open_rows(const struct parser_place *place)
 
 /* ---- the readers ---- */
 
-static void read_list(struct store *store, struct arena *arena)
+static void read_list(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)pick;
     struct listing listing = {0};
     struct listing_request request = {"name,status,loss,val_loss,elapsed,tags,note,acc,train.learning_rate",
                                       "loss < 3 or acc > 0 or tag:good", "-val_loss,name"};
@@ -145,8 +146,9 @@ static void read_list(struct store *store, struct arena *arena)
     listing_release(&listing);
 }
 
-static void read_history(struct store *store, struct arena *arena)
+static void read_history(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)pick;
     struct run_history history;
     struct checkpoint_record *checkpoints;
     struct run_ranks ranks;
@@ -160,8 +162,9 @@ static void read_history(struct store *store, struct arena *arena)
     run_ranks(store, run_id, &ranks, &err);
 }
 
-static void read_steps(struct store *store, struct arena *arena)
+static void read_steps(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)pick;
     struct run_info run;
     struct step_range *missing;
     struct step_record last;
@@ -188,25 +191,24 @@ static void read_series(struct store *store, const struct quantity *quantity)
     series_release(&series);
 }
 
-static void read_loss(struct store *store, struct arena *arena)
+static void read_metric(struct store *store, struct arena *arena, unsigned pick)
 {
     (void)arena;
-    read_series(store, &(struct quantity){.metric = METRIC_LOSS});
-    read_series(store, &(struct quantity){.metric = METRIC_VAL_LOSS});
+    read_series(store, &(struct quantity){.metric = pick % METRIC_COUNT});
 }
 
-static void read_quantities(struct store *store, struct arena *arena)
+static void read_quantity(struct store *store, struct arena *arena, unsigned pick)
 {
     struct quantity *quantities;
     struct err err;
     size_t count;
-    if (quantity_list(store, run_id, arena, &quantities, &count, &err)) return;
-    for (size_t i = 0; i < count; i++)
-        if (quantities[i].metric >= METRIC_COUNT) read_series(store, &quantities[i]);
+    if (!quantity_list(store, run_id, arena, &quantities, &count, &err) && count)
+        read_series(store, &quantities[pick % count]);
 }
 
-static void read_pace(struct store *store, struct arena *arena)
+static void read_pace(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)pick;
     struct pace pace;
     struct reach reach;
     struct reach_request request = {.metric = METRIC_LOSS, .target = 2};
@@ -215,26 +217,27 @@ static void read_pace(struct store *store, struct arena *arena)
         reach_read(store, run_id, &request, &pace, &reach, &err);
 }
 
-static void read_profile(struct store *store, struct arena *arena)
+static void read_profile(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)arena;
     struct profile profile = {0};
     struct err err;
-    (void)arena;
-    for (int layers = 0; layers < 2; layers++)
-        if (!profile_read(store, run_id, layers, &profile, &err))
-            profile_read_first(store, run_id, layers, &profile, &err);
+    if (!profile_read(store, run_id, pick % 2, &profile, &err))
+        profile_read_first(store, run_id, pick % 2, &profile, &err);
     profile_release(&profile);
 }
 
-static void read_memory(struct store *store, struct arena *arena)
+static void read_memory(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)pick;
     struct memory_usage usage;
     struct err err;
     memory_usage_read(store, run_id, arena, &usage, &err);
 }
 
-static void read_relations(struct store *store, struct arena *arena)
+static void read_relations(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)pick;
     struct run_references references;
     struct lineage lineage;
     struct err err;
@@ -242,8 +245,9 @@ static void read_relations(struct store *store, struct arena *arena)
     lineage_read(store, run_id, &lineage, &err);
 }
 
-static void read_comparison(struct store *store, struct arena *arena)
+static void read_comparison(struct store *store, struct arena *arena, unsigned pick)
 {
+    (void)pick;
     struct comparison comparison = {0};
     struct comparison_request request = {.with_history = true, .has_target = true, .target = 2};
     struct run_info *runs;
@@ -256,28 +260,37 @@ static void read_comparison(struct store *store, struct arena *arena)
 
 /* ---- all of it ---- */
 
+static void empty_tables(struct store *store, const bool filled[TABLE_COUNT])
+{
+    struct err err;
+    char sql[60];
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        snprintf(sql, sizeof sql, "delete from %s", store_tables[t].name);
+        if (filled[t] && store_do(store, &err, sql, "")) abort();
+    }
+}
+
 void parse_rows(const struct parser_place *place, const unsigned char *bytes, size_t n)
 {
-    static void (*const readers[])(struct store * store, struct arena * arena) = {
-        read_list, read_history, read_steps,  read_loss,      read_quantities,
+    static void (*const readers[])(struct store * store, struct arena * arena, unsigned pick) = {
+        read_list, read_history, read_steps,  read_metric,    read_quantity,
         read_pace, read_profile, read_memory, read_relations, read_comparison};
     static struct store *store;
+    static bool filled[TABLE_COUNT];
     struct source s = {bytes, bytes + n};
     struct arena arena = {0};
-    bool filled[TABLE_COUNT] = {false};
     struct err err;
     if (!store) store = open_rows(place);
-    unsigned reader = take(&s) % (sizeof readers / sizeof *readers);
+    unsigned reader = take(&s) % (sizeof readers / sizeof *readers), pick = take(&s);
+    if (store_do(store, &err, "begin", "")) abort();
+    empty_tables(store, filled);
+    memset(filled, 0, sizeof filled);
     for (int rows = 0; s.at < s.end && rows < 40; rows++) {
         unsigned table = take(&s) % TABLE_COUNT;
         add_row(store, (enum store_table)table, &s);
         filled[table] = true;
     }
-    readers[reader](store, &arena);
+    if (store_do(store, &err, "commit", "")) abort();
+    readers[reader](store, &arena, pick);
     arena_release(&arena);
-    for (int t = 0; t < TABLE_COUNT; t++) {
-        char sql[60];
-        snprintf(sql, sizeof sql, "delete from %s", store_tables[t].name);
-        if (filled[t] && store_do(store, &err, sql, "")) abort();
-    }
 }
