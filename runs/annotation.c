@@ -107,6 +107,15 @@ static enum status set_name(struct store *store, const char *id, const char *nam
     return store_do(store, err, "update runs set name = ?2 where id = ?1", "ss", id, clean);
 }
 
+enum status run_exists(struct store *store, const char *id, struct err *err)
+{
+    int64_t count;
+    enum status status =
+        store_number(store, &count, 0, err, "select count(*) from runs where id = ?1", "s", id);
+    if (status || count) return status;
+    return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+}
+
 enum status runs_annotate(struct store *store, const char *const *ids, size_t count,
                           const struct annotation *a, struct err *err)
 {

@@ -36,6 +36,9 @@ struct annotation {
 enum status runs_annotate(struct store *store, const char *const *ids, size_t count,
                           const struct annotation *annotation, struct err *err);
 
+/* STATUS_NOT_FOUND: there is no run with this id. */
+enum status run_exists(struct store *store, const char *id, struct err *err);
+
 bool run_has_tag(const struct run_info *run, const char *tag);
 
 /* The tag of the sweep that the run is of, borrowed, and its bytes: another tag may follow. NULL: of none. */

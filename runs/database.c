@@ -319,8 +319,7 @@ void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t si
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
     if (!text) text = "";
-    size_t n = strlen(text);
-    if (n >= size) n = utf8_cut(text, size - 1);
+    size_t n = utf8_cut(text, strnlen(text, size - 1));
     memcpy(buf, text, n);
     buf[n] = '\0';
 }

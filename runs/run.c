@@ -186,7 +186,7 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/runs", store_home(store));
-    int most = (int)(strlen(stem) > 80 ? utf8_cut(stem, 80) : strlen(stem));
+    int most = (int)utf8_cut(stem, strnlen(stem, 80));
     enum status status = file_make_folders(path, err);
     for (int attempt = 1; !status && attempt < 10000; attempt++) {
         int64_t taken;
@@ -293,12 +293,16 @@ enum status run_add_inference(struct store *store, const char *id, const struct 
 
 enum status run_record_loss(struct store *store, const char *id, const char *sentence, struct err *err)
 {
-    struct run_info run;
+    int64_t segment, steps;
     enum status status = store_begin(store, err);
-    if (!status) status = run_get(store, id, &run, err);
+    if (!status) status = run_exists(store, id, err);
+    if (!status)
+        status = store_number(store, &segment, -1, err, "select segment from runs where id = ?1", "s", id);
+    if (!status)
+        status = store_number(store, &steps, -1, err, "select steps from runs where id = ?1", "s", id);
     if (!status) {
-        struct event_record event = {run.steps, clock_wall(), "error", sentence, false};
-        status = table_add(store, TABLE_EVENTS, id, run.segment, &event, err);
+        struct event_record event = {steps, clock_wall(), "error", sentence, false};
+        status = table_add(store, TABLE_EVENTS, id, (int)segment, &event, err);
     }
     if (!status)
         status = store_do(store, err, "update runs set message = ?2 where id = ?1", "ss", id, sentence);

@@ -119,8 +119,6 @@ enum status run_insert(struct store *store, const struct run_new *run, const cha
 
 /* The run with exactly this id; STATUS_NOT_FOUND. */
 enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err);
-/* STATUS_NOT_FOUND: there is none with this id. */
-enum status run_exists(struct store *store, const char *id, struct err *err);
 
 /* RUN as a user types it: an id, a unique prefix of one, a name (the newest of that name), an id without its
  * date ("twin-2", the newest), or "latest".

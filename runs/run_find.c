@@ -89,14 +89,6 @@ enum status run_get(struct store *store, const char *id, struct run_info *out, s
     return status == STATUS_NOT_FOUND ? no_such_run(id, err) : status;
 }
 
-enum status run_exists(struct store *store, const char *id, struct err *err)
-{
-    int64_t count;
-    enum status status =
-        store_number(store, &count, 0, err, "select count(*) from runs where id = ?1", "s", id);
-    return status || count ? status : no_such_run(id, err);
-}
-
 static enum status list_runs(struct store *store, const char *tail, struct arena *arena,
                              struct run_info **out, size_t *count, struct err *err)
 {

@@ -51,8 +51,7 @@ bool run_name_clean(const char *name, char *buf, size_t size)
     kept[n] = '\0';
     char *composed = (char *)utf8proc_NFC((const utf8proc_uint8_t *)kept);
     const char *text = composed ? composed : kept;
-    n = strlen(text);
-    if (n >= size) n = utf8_cut(text, size - 1);
+    n = utf8_cut(text, strnlen(text, size - 1));
     memcpy(buf, text, n);
     free(composed);
     while (n && (buf[n - 1] == '-' || buf[n - 1] == '.')) n--;

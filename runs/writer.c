@@ -87,8 +87,7 @@ static void put(struct writer *writer, int64_t kind, const void *message)
         {&kind, sizeof kind}, {(void *)message, size}, {(void *)&padding, words_of(size) * 8 - size}};
     for (int i = 0; i < count; i++) {
         const char *text = *texts[i];
-        size_t length = text ? strnlen(text, TEXT_MAX + 1) : 0;
-        if (length > TEXT_MAX) length = utf8_cut(text, TEXT_MAX);
+        size_t length = text ? utf8_cut(text, strnlen(text, TEXT_MAX)) : 0;
         parts[n++] = (struct iovec){(void *)text, length};
         parts[n++] = (struct iovec){"", 1};
     }

@@ -92,11 +92,6 @@ bool text_next_name(const char **rest, char *name, size_t size)
     return n > 0;
 }
 
-int text_percent(double part)
-{
-    return (int)(part * 100 + 1e-9);
-}
-
 char *text_format_bytes(uint64_t bytes, char *buf, size_t size)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -32,7 +32,10 @@ char *text_format_bytes(uint64_t bytes, char *buf, size_t size);
 
 /* A part of 1 in whole percent, rounded down: of 0.58 it is 58, though 0.58 * 100 is a bit less in a double.
  */
-int text_percent(double part);
+static inline int text_percent(double part)
+{
+    return (int)(part * 100 + 1e-9);
+}
 
 /* "950", "12.3k", "4.10M", "1.2B": three significant digits. Returns buf. */
 char *text_format_count(double count, char *buf, size_t size);

@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/annotation.h"
 #include "runs/exchange/export_events.h"
 #include "runs/run.h"
 #include "runs/table.h"

@@ -222,8 +222,8 @@ static enum status choose_name(struct import *import, const char *fallback, cons
                               "select count(*) from runs where name = ?1", "s", made->name);
         if (status || (!others && strcmp(made->name, "latest") != 0)) break;
         strcpy(made->wanted, stem);
-        snprintf(made->name, sizeof made->name, "%.*s-%d", (int)utf8_cut(stem, RUN_NAME_CLEAN_MAX - 12), stem,
-                 n);
+        snprintf(made->name, sizeof made->name, "%.*s-%d",
+                 (int)utf8_cut(stem, strnlen(stem, RUN_NAME_CLEAN_MAX - 12)), stem, n);
     }
     if (!status && *made->wanted)
         status =

@@ -232,7 +232,7 @@ static enum status read_tag(struct wandb *w, const struct protobuf_field *field)
 {
     char text[TAG_MAX], tag[3 * TAG_MAX + 1];
     clean_line(tag, sizeof tag, protobuf_text(field, text, sizeof text));
-    tag[utf8_cut(tag, strlen(tag) < TAG_MAX ? strlen(tag) : TAG_MAX - 1)] = '\0';
+    tag[utf8_cut(tag, strnlen(tag, TAG_MAX - 1))] = '\0';
     for (char *c = tag; *c; c++)
         if (strchr(" ,()=!<>~\"'", *c) || (c == tag && strchr("+-", *c))) *c = '_';
     return tag_check(tag, NULL) ? STATUS_OK : import_rows_add(&w->tags, (const char *[]){tag});
