@@ -121,8 +121,8 @@ static inline uint32_t pair(const char *first, const char *second)
 INLINE void pack_rows(uint32_t *out, int width, const struct lines *x, int count, int steps,
                       const enum form form)
 {
-    const int each = form == FORM_FLOATS ? 4 : 8,
-              word_steps = form == FORM_PAIRS ? 2 : 1; /* steps at a time */
+    const int each = form == FORM_FLOATS ? 4 : 8; /* steps at a time */
+    const int word_steps = form == FORM_PAIRS ? 2 : 1;
     for (int i = 0; i < width; i += SIMD_LANES) {
         const char *line[SIMD_LANES]; /* the first one, too, for those that do not exist */
         uint32_t *to = out + i;

@@ -95,7 +95,7 @@ struct tile_how {
     const float *keep;               /* with add: the factor of what is in each row of c; NULL: 1 */
     const struct tile_span *columns; /* of each group of rows, those needed; NULL: all */
     const struct tile_span *steps;   /* of each group of rows, those that are not 0; NULL: all */
-    struct tile_soon *soon;          /* what to fetch; NULL: nothing */
+    struct tile_soon *soon;          /* rows that it fetches; NULL: none */
 };
 
 INLINE void tile_block(const int count, const int vectors, const bool pairs, float *c, ptrdiff_t ldc,

@@ -328,7 +328,7 @@ static enum status go_to(struct import *import, FILE *file, long place)
     return err_set(import->err, STATUS_IO, "%s: cannot read: %s", import->path, strerror(errno));
 }
 
-/* Other programs may write a semicolon or a tab: a header without a comma tells. */
+/* The sign between columns. Where the header has no comma, it is the semicolon or the tab that is there. */
 static unsigned char next_separator(FILE *file)
 {
     char line[CHUNK_BYTES];
