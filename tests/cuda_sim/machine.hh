@@ -109,8 +109,7 @@ enum { WARP = 32, THREADS_MAX = 1024 };
  * beginning of launch and block, and the number of barriers of each warp. */
 extern int running;
 extern uint32_t block_epoch, launch_begin, block_begin, warp_epoch[THREADS_MAX / WARP];
-/* The number of the running block among all since the start, and the place of a thread in its block. */
-extern uint32_t block_serial;
+/* The place of a thread in its block. */
 uint3 index_of(int thread);
 
 /* Waits for the warp's other lanes at the same place, then `work` runs once over what each lane posted,

@@ -5,13 +5,13 @@
 
 namespace {
 
-using sim::WARP, sim::running, sim::block_epoch, sim::block_serial, sim::warp_epoch;
+using sim::WARP, sim::running, sim::block_begin, sim::block_epoch, sim::warp_epoch;
 
 /* Whether an access in these intervals is ordered before the running thread's next access. */
-bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
+bool ordered(int thread, uint32_t epoch, uint16_t of_warp)
 {
     return thread == running || epoch != block_epoch ||
-           (thread / WARP == running / WARP && of_warp != warp_epoch[running / WARP]);
+           (thread / WARP == running / WARP && of_warp != (uint16_t)warp_epoch[running / WARP]);
 }
 
 [[noreturn]] void race(const char *name, ptrdiff_t index, int other, const char *what)
@@ -29,50 +29,42 @@ bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
               name, index, what, o.x, o.y, o.z);
 }
 
-/* Marks of an earlier block are void. */
-void refresh(sim::mark *mark)
-{
-    if (mark->block == block_serial) return;
-    *mark = sim::mark();
-    mark->block = block_serial;
-    mark->writer = mark->reader = mark->other_reader = -1;
-}
-
 } // namespace
 
 namespace sim {
 
 void check_read(mark *mark, const char *name, ptrdiff_t index)
 {
-    refresh(mark);
-    if (mark->writer < 0) fail("%s[%td] is read, but no thread of this block wrote it", name, index);
+    if (mark->write_epoch < block_begin)
+        fail("%s[%td] is read, but no thread of this block wrote it", name, index);
     if (mark->copying) under_way(name, index, mark->writer, "read");
     if (!ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
         race(name, index, mark->writer, "read after a write by");
-    if (mark->reader < 0 || mark->read_epoch != block_epoch)
+    if (mark->read_epoch != block_epoch)
         mark->other_reader = -1;
     else if (mark->reader != running)
         mark->other_reader = mark->reader;
     mark->reader = (int16_t)running;
     mark->read_epoch = block_epoch;
-    mark->read_warp_epoch = warp_epoch[running / WARP];
+    mark->read_warp_epoch = (uint16_t)warp_epoch[running / WARP];
 }
 
 void check_write(mark *mark, const char *name, ptrdiff_t index)
 {
-    refresh(mark);
-    if (mark->copying) under_way(name, index, mark->writer, "written");
-    if (mark->writer >= 0 && !ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
+    bool written = mark->write_epoch >= block_begin, read = mark->read_epoch >= block_begin;
+    if (written && mark->copying) under_way(name, index, mark->writer, "written");
+    if (written && !ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
         race(name, index, mark->writer, "written after a write by");
-    if (mark->reader >= 0 && !ordered(mark->reader, mark->read_epoch, mark->read_warp_epoch))
+    if (read && !ordered(mark->reader, mark->read_epoch, mark->read_warp_epoch))
         race(name, index, mark->reader, "written after a read by");
     /* for the second reader only the block's barrier is tracked, so a lane of another warp counts */
-    if (mark->other_reader >= 0 && mark->read_epoch == block_epoch &&
+    if (mark->read_epoch == block_epoch && mark->other_reader >= 0 &&
         mark->other_reader / WARP != running / WARP)
         race(name, index, mark->other_reader, "written after a read by");
     mark->writer = (int16_t)running;
     mark->write_epoch = block_epoch;
-    mark->write_warp_epoch = warp_epoch[running / WARP];
+    mark->write_warp_epoch = (uint16_t)warp_epoch[running / WARP];
+    mark->copying = false;
 }
 
 void check_copy_begin(mark *mark, const char *name, ptrdiff_t index)

@@ -33,14 +33,15 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 int sim::running = -1;
-uint32_t sim::block_epoch = 1, sim::launch_begin, sim::block_begin, sim::warp_epoch[THREADS_MAX / WARP],
-         sim::block_serial;
+uint32_t sim::block_epoch = 1, sim::launch_begin, sim::block_begin, sim::warp_epoch[THREADS_MAX / WARP];
 
 namespace {
 
 enum state { READY, AT_WARP, AT_BLOCK, AT_CONDITION, DONE };
-using sim::THREADS_MAX, sim::WARP, sim::running, sim::block_epoch, sim::block_serial, sim::warp_epoch;
-enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_FREE = 48 << 10, SHARED_MAX = 227 << 10 };
+using sim::THREADS_MAX, sim::WARP, sim::running, sim::block_epoch, sim::warp_epoch;
+/* Stacks begin at places that share no lines of a cache, as they would at equal distances from a page. */
+enum { STACK = ASAN ? 256 << 10 : 64 << 10, STACK_STEP = 1088 };
+enum { SHARED_FREE = 48 << 10, SHARED_MAX = 227 << 10 };
 
 struct fiber {
     context::fcontext_t context;
@@ -248,7 +249,8 @@ void prepare_fibers(dim3 block)
 #if ASAN
         __asan_unpoison_memory_region(f->stack + STACK - 4096, 4096);
 #endif
-        f->context = context::make_fcontext(f->stack + STACK, STACK, fiber_main);
+        size_t used = STACK - (ASAN ? 0 : (size_t)t * STACK_STEP % (STACK / 2));
+        f->context = context::make_fcontext(f->stack + used, used, fiber_main);
         f->now = READY;
         unsigned i = (unsigned)t;
         f->index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
@@ -281,7 +283,6 @@ bool box_awaited()
 void run_block(dim3 block)
 {
     int warps = (thread_count + WARP - 1) / WARP;
-    block_serial++;
     sim::block_begin = ++block_epoch;
     prepare_fibers(block);
     for (;;) {

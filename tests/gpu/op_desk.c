@@ -52,9 +52,10 @@ static float *drawn(struct desk *desk, size_t n, float middle, float spread)
 {
     float *host = malloc((n + 1) * sizeof *host);
     uint32_t stream = desk->draws++;
+    struct philox_block block = {0};
     for (size_t i = 0; i < n; i++) {
-        uint32_t word = philox4x32_10((uint32_t)i, stream, 0, 0, desk->shape.seed, 0x6f7073u).word[0];
-        host[i] = middle + spread * (2.0f * philox_uniform(word) - 1.0f);
+        if (i % 4 == 0) block = philox4x32_10((uint32_t)(i / 4), stream, 0, 0, desk->shape.seed, 0x6f7073u);
+        host[i] = middle + spread * (2.0f * philox_uniform(block.word[i % 4]) - 1.0f);
     }
     return host;
 }

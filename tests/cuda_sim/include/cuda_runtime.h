@@ -111,11 +111,13 @@ unsigned ballot(unsigned mask, bool predicate, const char *file, int line);
 
 /* ---- shared memory ---- */
 
-/* The last accesses to two bytes of shared memory. Marks with another block's serial number are void. */
+/* The last accesses to two bytes of shared memory. Epochs count the barriers and blocks so far: one before the
+ * running block's first says that there was no access. */
 struct mark {
-    uint32_t block, write_epoch, write_warp_epoch, read_epoch, read_warp_epoch;
-    int16_t writer, reader, other_reader;
-    bool copying; /* an asynchronous copy by the writer is in progress */
+    uint32_t write_epoch, read_epoch;
+    uint16_t write_warp_epoch, read_warp_epoch;
+    int16_t writer, reader, other_reader; /* other_reader: it has read in read_epoch, too; -1: none has */
+    bool copying;                         /* an asynchronous copy by the writer is in progress */
 };
 constexpr size_t MARKED = 2;
 
