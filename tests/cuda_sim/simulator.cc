@@ -39,7 +39,8 @@ namespace {
 
 enum state { READY, AT_WARP, AT_BLOCK, AT_CONDITION, DONE };
 using sim::THREADS_MAX, sim::WARP, sim::running, sim::block_epoch, sim::warp_epoch;
-/* Stacks begin at places that share no lines of a cache, as they would at equal distances from a page. */
+/* The stacks of a block's threads begin at different places of their pages, or all would want the same lines of
+ * a cache. */
 enum { STACK = ASAN ? 256 << 10 : 64 << 10, STACK_STEP = 1088 };
 enum { SHARED_FREE = 48 << 10, SHARED_MAX = 227 << 10 };
 
