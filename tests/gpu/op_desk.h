@@ -63,8 +63,8 @@ void desk_round(struct desk *desk, void *tensor, size_t n);
 void desk_result(struct desk *desk, struct op_outcome *out, const char *name, const float *memory, size_t n,
                  double tolerance);
 /* An output of n elements of the side's precision. In bf16 its error may be twice that of the reference
- * rounded to bf16, plus the tolerance of fp32; if fp32 must agree to the bit (tolerance 0), so must bf16: its
- * error is that of the rounding. No operation rounds anything between a load and the store of a result, so
+ * rounded to bf16 (three times for a few numbers), plus the tolerance of fp32; if fp32 must agree to the bit
+ * (tolerance 0), so must bf16: its error is that of the rounding. No operation rounds anything between a load and the store of a result, so
  * none needs more. */
 void desk_tensor_result(struct desk *desk, struct op_outcome *out, const char *name, const void *memory,
                         size_t n, double tolerance);
