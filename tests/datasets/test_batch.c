@@ -259,4 +259,23 @@ TEST_CASE(padding_does_not_count_as_a_label)
     }
 }
 
+TEST_CASE(rows_of_padding_alone_count_for_nothing)
+{
+    enum { T = 4, PAD = 7, ROWS = 3 };
+    uint32_t tokens[ROWS * T + 1];
+    struct token_file file = {.tokens = tokens, .count = ROWS * T + 1};
+    struct corpus corpus = corpus_of(&file, 1);
+    struct split split, none;
+    struct err err = {0};
+    for (int i = 0; i <= ROWS * T; i++) tokens[i] = i <= 2 * T ? PAD : 1;
+    assert_ok(
+        split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0, T, 0, SHUFFLE_NONE}, &split, &none, &err),
+        &err);
+    split.padding = PAD;
+    struct batch_source source = split_source(&split);
+    assert_false(batch_source_counts(&source, 2));
+    assert_true(batch_source_counts(&source, 3)); /* the last of three */
+    split_release(&split);
+}
+
 TEST_MAIN()

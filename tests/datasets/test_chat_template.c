@@ -169,6 +169,11 @@ TEST_CASE(what_is_not_supported_is_named_with_its_line)
         {"{{ range == range }}", "comparing a function is not supported"},
         {"{{ 'a' | replace('a', 'b', 'c') }}", "a string stands where a whole number is needed"},
         {"{{ 'a'.startswith(1) }}", "a number stands where a string is needed"},
+        {"{{ 1 < 'a' }}", "a number cannot be ordered with a string"},
+        {"{{ ([1] | map('string'))[0] }}", "an index of the result of a filter"},
+        {"{{ 1_000 }}", "the number '1"},
+        {"{{ '\u01C6' | upper }}", "the upper and lower case of U+01C6 is not supported"},
+        {"{{ '000000000000000000000012' | int }}", "int: '000000000000000000000012' is not supported"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err = {0};
@@ -317,6 +322,29 @@ TEST_CASE(texts_may_hold_nuls_and_any_letters)
     assert_memory_equal(text, wanted, n);
     free(text);
     json_decref(variables);
+}
+
+/* A format of 255 bytes, a template of 1 MiB; one more is refused. */
+TEST_CASE(a_format_and_a_template_have_a_limit)
+{
+    struct err err = {0};
+    size_t n = 0;
+    static const char *const formats[] = {"{{ strftime_now('x' * 255) | length }}",
+                                          "{{ strftime_now('x' * 256) }}"};
+    char *text = render(formats[0], strlen(formats[0]), NULL, &n, &err);
+    assert_non_null(text);
+    assert_string_equal(text, "255");
+    free(text);
+    assert_null(render(formats[1], strlen(formats[1]), NULL, &n, &err));
+    assert_non_null(strstr(err.text, "strftime_now: the format is not supported"));
+    for (size_t more = 0; more < 2; more++) {
+        char *source = repeated("", "x", (1 << 20) + more, "");
+        text = render(source, strlen(source), NULL, &n, &err);
+        assert_int_equal(text != NULL, !more);
+        if (more) assert_non_null(strstr(err.text, "the template is larger than 1 MiB"));
+        free(text);
+        free(source);
+    }
 }
 
 TEST_CASE(the_date_of_today_is_formatted)

@@ -1,5 +1,6 @@
 /* Working on the parts of texts in several threads gives what one thread gives. */
 #include <stdatomic.h>
+#include <utf8proc.h>
 
 #include "core/base/file.h"
 #include "datasets/bpe.h"
@@ -22,6 +23,7 @@ static enum status remember(void *context, int thread, const struct crew_part *p
                             struct err *err)
 {
     struct work *work = context;
+    assert_in_range(thread, 0, CREW_THREADS_MAX - 1);
     if (!*result) *result = malloc(sizeof(uint64_t));
     assert_non_null(*result);
     *(uint64_t *)*result = part->done;
@@ -62,6 +64,17 @@ TEST_CASE(results_are_taken_in_the_order_of_the_parts)
         struct work work = {0};
         struct err err = {0};
         assert_ok(give_all(&work, threads, &err), &err);
+        assert_int_equal(work.taken, 1000);
+    }
+}
+
+TEST_CASE(any_number_of_threads_can_be_asked_for)
+{
+    static const int counts[] = {-1, 0, CREW_THREADS_MAX + 100};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        struct work work = {0};
+        struct err err = {0};
+        assert_ok(give_all(&work, counts[i], &err), &err);
         assert_int_equal(work.taken, 1000);
     }
 }
@@ -214,6 +227,39 @@ TEST_CASE(cutting_a_text_does_not_change_its_tokens)
     }
 }
 
+/* "a", the character if it comes before, a line feed, and the character, or "a". */
+static bool may_cut_beside(uint32_t point, bool before)
+{
+    char text[16] = "a";
+    size_t n = 1;
+    if (before) n += (size_t)utf8proc_encode_char((utf8proc_int32_t)point, (utf8proc_uint8_t *)text + n);
+    text[n++] = '\n';
+    size_t at = n;
+    if (before) text[n++] = 'a';
+    if (!before) n += (size_t)utf8proc_encode_char((utf8proc_int32_t)point, (utf8proc_uint8_t *)text + n);
+    return crew_may_cut(text, n, at);
+}
+
+TEST_CASE(a_text_is_cut_between_lines_that_neither_end_nor_begin_with_white_space)
+{
+    static const uint32_t white[] = {1,      '\t',   ' ',    0x7F,   0x80,   0x85,   0xA0,   0x1680,
+                                     0x180E, 0x2000, 0x200F, 0x2028, 0x202F, 0x205F, 0x206F, 0x3000},
+                          visible[] = {0xA1,    0x167F, 0x1681, 0x180D, 0x180F, 0x1FFF, 0x2010,
+                                       0x2027,  0x2030, 0x205E, 0x2070, 0x2FFF, 0x3001, 0xE9,
+                                       0x1F642, '0',    '9',    'a',    'z',    'A',    'Z'},
+                          signs[] = {'!', '/', ':', '@', '[', '`', '{', '~'};
+    for (size_t i = 0; i < sizeof white / sizeof *white; i++)
+        if (may_cut_beside(white[i], true) || may_cut_beside(white[i], false)) fail_msg("U+%04X", white[i]);
+    for (size_t i = 0; i < sizeof visible / sizeof *visible; i++)
+        if (!may_cut_beside(visible[i], true) || !may_cut_beside(visible[i], false))
+            fail_msg("U+%04X", visible[i]);
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) /* patterns join them with a line feed */
+        if (!may_cut_beside(signs[i], true) || may_cut_beside(signs[i], false)) fail_msg("%c", signs[i]);
+    assert_false(crew_may_cut("\na", 2, 1)); /* nothing comes before the line feed */
+    assert_false(crew_may_cut("a\n", 2, 2)); /* nothing comes behind it */
+    assert_false(crew_may_cut("aaa", 3, 2));
+}
+
 /* The bytes behind a cut must be there: the reader may hold half a character. */
 TEST_CASE(a_text_is_not_cut_before_half_a_character)
 {
@@ -262,6 +308,7 @@ TEST_CASE(a_text_without_a_place_to_cut_stays_whole)
     assert_int_equal(crew_cut(text, N), N);
     text[CREW_PART - 1] = '\n';
     assert_int_equal(crew_cut(text, N), CREW_PART);
+    assert_int_equal(crew_cut(text, CREW_PART + 1), CREW_PART); /* a part of one byte is left */
     text[CREW_PART] = ' ';
     assert_int_equal(crew_cut(text, N), N);
     text[CREW_PART + 100] = '\n';

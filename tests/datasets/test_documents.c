@@ -147,6 +147,23 @@ TEST_CASE(a_document_is_trained_on_or_held_out_as_a_whole)
     document_rows_close(&parts[1]);
 }
 
+TEST_CASE(a_document_that_begins_a_file_is_read_from_that_file)
+{
+    uint32_t first[] = {10, 11, END}, second[] = {20, 21, END};
+    struct token_file files[] = {{.tokens = first, .count = 3}, {.tokens = second, .count = 3}};
+    struct corpus corpus = corpus_of(files, 2);
+    struct document_rows rows, none;
+    struct err err = {0};
+    struct row row;
+    assert_ok(document_rows_open(&corpus, END, &(struct split_rule){VAL_BLOCKS, 0, T, 3, SHUFFLE_NONE}, &rows,
+                                 &none, &err),
+              &err);
+    read_row(&rows, 0, &row);
+    assert_memory_equal(row.inputs, ((const int32_t[]){10, 11, 20, 21}), 4 * sizeof *row.inputs);
+    assert_memory_equal(row.targets, ((const int32_t[]){11, END, 21, END}), 4 * sizeof *row.targets);
+    document_rows_close(&rows);
+}
+
 TEST_CASE(padding_is_no_target)
 {
     struct texts t;

@@ -214,6 +214,119 @@ TEST_CASE(long_examples_are_refused_on_request)
     close_data(&d);
 }
 
+/* Examples by hand: of each the tokens before the answer, and those of it. Token i is i. */
+struct small {
+    uint32_t tokens[64], runs[32];
+    struct token_file file, runs_file;
+    struct corpus corpus;
+};
+
+static void open_small(struct small *s, const uint32_t (*examples)[2], size_t count)
+{
+    *s = (struct small){.file.path = "tokens", .runs_file.path = "runs"};
+    for (size_t i = 0; i < count; i++) {
+        s->runs[s->runs_file.count++] = 2;
+        for (int k = 0; k < 2; k++) {
+            s->runs[s->runs_file.count++] = examples[i][k];
+            s->file.count += examples[i][k];
+        }
+    }
+    for (uint32_t i = 0; i < s->file.count; i++) s->tokens[i] = i;
+    s->file.tokens = s->tokens;
+    s->runs_file.tokens = s->runs;
+    s->corpus = corpus_of(&s->file, 1);
+    s->corpus.runs = &s->runs_file;
+}
+
+static enum status open_rows(const struct small *s, double fraction, bool refuse, struct example_rows *train,
+                             struct example_rows *held, struct err *err)
+{
+    return example_rows_open(&s->corpus, &(struct split_rule){VAL_TAIL, fraction, 8, 3, SHUFFLE_NONE}, refuse,
+                             train, held, err);
+}
+
+TEST_CASE(what_is_cut_and_left_out_is_counted)
+{
+    static const uint32_t examples[][2] = {{3, 2}, {10, 4}, {6, 5}, {5, 4}, {9, 2}};
+    struct small s;
+    struct example_rows train, held;
+    struct err err = {0};
+    open_small(&s, examples, 5);
+    assert_int_equal(examples_end(&s.corpus), 4);
+    assert_ok(open_rows(&s, 0, false, &train, &held, &err), &err);
+    assert_int_equal(train.count, 3);
+    assert_int_equal(train.lengths[0], 4);
+    assert_int_equal(train.lengths[1], 8);
+    assert_int_equal(train.lengths[2], 8); /* 9 tokens have 8 places */
+    assert_int_equal(train.cut, 3);
+    assert_int_equal(train.empty, 2); /* their answers begin behind the eighth place */
+    assert_int_equal(train.lost, 4 + 2 + 2);
+    example_rows_close(&train);
+    assert_int_equal(open_rows(&s, 0, true, &train, &held, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "example 2 has 14 tokens, but a row has room for 9"));
+}
+
+TEST_CASE(a_part_without_an_answer_is_refused_with_the_remedy)
+{
+    static const uint32_t late[][2] = {{10, 4}, {9, 1}}, good[][2] = {{3, 2}, {3, 2}};
+    struct small s, other;
+    struct example_rows train, held;
+    struct err err = {0};
+    open_small(&s, late, 2);
+    assert_int_equal(open_rows(&s, 0, false, &train, &held, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "none with an answer within the first 8 tokens is left for training "
+                                     "(give more examples, or raise train.seq_len)"));
+    open_small(&s, good, 2);
+    assert_int_equal(open_rows(&s, 0.1, false, &train, &held, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "is left for validation (give more examples, or set another "
+                                     "data.val_fraction, or raise train.seq_len)"));
+    open_small(&other, late, 2);
+    s.corpus.validation = &other.corpus;
+    assert_int_equal(open_rows(&s, 0.1, false, &train, &held, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "is left for validation (give more examples, or raise"));
+}
+
+TEST_CASE(validation_data_of_their_own_take_nothing_from_training)
+{
+    static const uint32_t three[][2] = {{3, 2}, {2, 3}, {4, 1}}, two[][2] = {{1, 1}, {1, 2}};
+    struct small s, other;
+    struct example_rows train, held;
+    struct err err = {0};
+    open_small(&s, three, 3);
+    open_small(&other, two, 2);
+    s.corpus.validation = &other.corpus;
+    assert_ok(open_rows(&s, 0.5, false, &train, &held, &err), &err);
+    assert_int_equal(train.count, 3);
+    assert_int_equal(held.count, 2);
+    assert_int_equal(held.lengths[1], 2);
+    example_rows_close(&train);
+    example_rows_close(&held);
+}
+
+TEST_CASE(an_example_alone_fills_a_row)
+{
+    enum { NO = LABEL_IGNORED };
+    static const uint32_t examples[][2] = {{2, 2}, {3, 2}, {6, 9}};
+    static const int32_t wanted[][3][9] = {
+        {{4, 5, 6, 7, 0, 0, 0, 0, 99}, {NO, NO, 7, 8, NO, NO, NO, NO, 99}, {0, 1, 2, 3, 0, 1, 2, 3, 99}},
+        {{9, 10, 11, 12, 13, 14, 15, 16, 99},
+         {NO, NO, NO, NO, NO, 15, 16, 17, 99},
+         {0, 1, 2, 3, 4, 5, 6, 7, 99}},
+    };
+    struct small s;
+    struct example_rows train, held;
+    struct err err = {0};
+    open_small(&s, examples, 3);
+    assert_ok(open_rows(&s, 0, false, &train, &held, &err), &err);
+    for (uint64_t i = 0; i < 2; i++) {
+        int32_t row[3][9];
+        for (int k = 0; k < 27; k++) row[k / 9][k % 9] = 99; /* the ninth stays */
+        example_rows_single(&train, i + 1, row[0], row[1], row[2]);
+        assert_memory_equal(row, wanted[i], sizeof row);
+    }
+    example_rows_close(&train);
+}
+
 TEST_CASE(damaged_runs_are_refused)
 {
     struct data d;

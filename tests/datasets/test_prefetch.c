@@ -108,6 +108,60 @@ TEST_CASE(the_batches_of_a_part_of_each_step_are_expected)
     assert_in_range(cut, 2 * STEPS, 2 * STEPS + 4); /* and those ahead */
 }
 
+TEST_CASE(another_length_of_the_steps_takes_effect_at_once)
+{
+    struct data *d = *state;
+    struct prefetch *prefetch = open_on(&d->train, true);
+    uint64_t cursor = 0;
+    for (int i = 0; i < 300; i++) {
+        prefetch_expect_steps(prefetch, 1, (uint64_t)(1 + i % 3) * B);
+        for (int k = 0; k < 3; k++, cursor += (uint64_t)(1 + i % 3) * B)
+            assert_batch(prefetch, &d->train, cursor, B);
+    }
+    prefetch_close(prefetch);
+}
+
+/* A file that was changed after it was measured. */
+TEST_CASE(ids_that_the_model_does_not_have_are_replaced_and_reported)
+{
+    (void)state;
+    enum { SMALL = 10, NARROW = 8, PAD = 3, COUNT = 2 * B * T + 1 };
+    uint32_t tokens[COUNT];
+    struct token_file file = {.tokens = tokens, .count = COUNT};
+    struct corpus corpus = corpus_of(&file, 1);
+    struct split train, none;
+    struct err err = {0};
+    for (int i = 0; i < COUNT; i++) tokens[i] = (uint32_t)i % NARROW;
+    tokens[5] = 600;
+    tokens[11] = 0x90000001;
+    tokens[17] = NARROW; /* an input, and not a target */
+    tokens[20] = 0;
+    tokens[21] = PAD;
+    assert_ok(
+        split_corpus(&corpus, &(struct split_rule){VAL_TAIL, 0, T, 1, SHUFFLE_NONE}, &train, &none, &err),
+        &err);
+    train.padding = PAD;
+    for (int async = 0; async < 2; async++) {
+        struct prefetch *prefetch = open_on(&train, async);
+        assert_int_equal(prefetch_strange_id(prefetch), -1);
+        prefetch_expect_ids(prefetch, SMALL, NARROW);
+        struct prefetched got = prefetch_take(prefetch, 0, B);
+        for (int i = 0; i < B * T; i++) {
+            bool input = tokens[i] < SMALL, target = tokens[i + 1] < NARROW && tokens[i + 1] != PAD;
+            assert_int_equal(got.inputs[i], input ? tokens[i] : 0);
+            assert_int_equal(got.targets[i], target ? (int64_t)tokens[i + 1] : LABEL_IGNORED);
+        }
+        assert_int_equal(prefetch_strange_id(prefetch), NARROW); /* the newest */
+        prefetch_take(prefetch, B, B);
+        assert_int_equal(prefetch_strange_id(prefetch), NARROW); /* there was one */
+        prefetch_expect_ids(prefetch, SMALL, SMALL);
+        prefetch_take(prefetch, 0, B);
+        assert_int_equal(prefetch_strange_id(prefetch), 0x90000001); /* of any size */
+        prefetch_close(prefetch);
+    }
+    split_release(&train);
+}
+
 TEST_CASE(any_cursor_is_served)
 {
     struct data *d = *state;
