@@ -127,6 +127,28 @@ TEST_CASE(a_list_with_more_choices_than_there_is_room_is_refused)
     free(text);
 }
 
+TEST_CASE(a_kept_file_may_change)
+{
+    static const char line[] = "{\"context\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 1}\n";
+    struct question_file file, other;
+    struct question q;
+    struct err err = {0};
+    bool more;
+    open_bytes(&file, line, sizeof line - 1);
+    assert_int_equal(question_file_keep(&file, &err), STATUS_OK);
+    open_bytes(&other, "", 0); /* in its place */
+    for (int time = 0; time < 2; time++) {
+        assert_int_equal(question_file_next(&file, &q, &more, NULL), STATUS_OK);
+        assert_true(more);
+        assert_string_equal(q.choices[1], "c");
+        assert_int_equal(question_file_next(&file, &q, &more, NULL), STATUS_OK);
+        assert_false(more);
+        question_file_rewind(&file);
+    }
+    question_file_close(&file);
+    question_file_close(&other);
+}
+
 TEST_CASE(an_empty_file_has_no_question_and_a_missing_one_is_named)
 {
     struct question_file file;

@@ -125,6 +125,48 @@ TEST_CASE(a_bible_that_is_missing_or_wrong_is_refused)
     free(own);
 }
 
+/* Lines as the program prints them: a chapter for each verse as long as there are chapters, a book for each
+ * chapter as long as there are books. */
+static enum status layout_of(int verses, int chapters, int books, const char *end, char **text,
+                             struct err *err)
+{
+    size_t n, used = 0, size = (size_t)verses * 16 + 64;
+    char *raw = malloc(size);
+    for (int v = 0; v < verses; v++) {
+        int chapter = v < chapters ? v : chapters - 1, book = chapter < books ? chapter : books - 1;
+        used += (size_t)sprintf(raw + used, "%d%c%c%d:1 x\n", book / 100 % 10, 'A' + book / 10 % 10,
+                                'a' + book % 10, 1 + chapter % 900);
+    }
+    used += (size_t)sprintf(raw + used, "%s", end);
+    enum status status = layout(raw, used, text, &n, err);
+    free(raw);
+    return status;
+}
+
+TEST_CASE(a_bible_is_whole_by_its_verses_chapters_and_books)
+{
+    static const struct {
+        int verses, chapters, books;
+        const char *end;
+    } wrong[] = {
+        {1, 0, 0, ""},  {-1, 0, 0, ""}, {0, 1, 0, ""},      {0, -1, 0, ""},
+        {0, 0, -1, ""}, {0, 0, 1, ""},  {0, 0, 0, "end\n"},
+    };
+    struct err err = {0};
+    char *text = NULL;
+    assert_ok(layout_of(KJV_VERSES, KJV_CHAPTERS, KJV_BOOKS, "", &text, &err), &err);
+    assert_ptr_equal(strstr(text, "Genesis 1\n\nx\n\nExodus 2\n\nx\n\nLeviticus 3\n"), text);
+    assert_non_null(strstr(text, "\n\nRevelation 66\n\nx\n\nRevelation 67\n"));
+    free(text);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        enum status status = layout_of(KJV_VERSES + wrong[i].verses, KJV_CHAPTERS + wrong[i].chapters,
+                                       KJV_BOOKS + wrong[i].books, wrong[i].end, &text, &err);
+        if (status != STATUS_FAILED || !strstr(err.text, "does not print the whole King James Bible"))
+            fail_msg("%zu: status %d: %s", i, status, err.text);
+        assert_null(text);
+    }
+}
+
 TEST_CASE(the_bible_can_be_interrupted)
 {
     const char *cache = scratch_path("cache_stop");
