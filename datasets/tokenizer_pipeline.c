@@ -156,7 +156,7 @@ static const char *read_replacement(struct reading *r, json_t *metaspace, const 
 {
     const char *text = read_text(r, json_object_get(metaspace, "replacement"), field, status);
     uint32_t point;
-    if (text && utf8_character(text, strlen(text), &point) != strlen(text))
+    if (text && (!*text || utf8_character(text, strlen(text), &point) != strlen(text)))
         *status = reading_corrupt(r, field, "is not one character");
     return *status ? NULL : text;
 }
