@@ -68,6 +68,8 @@ TEST_CASE(a_token_takes_the_white_space_on_its_side_and_nothing_else)
                     fail_msg("U+%04X %s: %zu ids", point, behind ? "before" : "behind", count);
             }
         }
+        assert_int_equal(encode(tokenizer, "\xA0<x>\xA0", id, &found), 3); /* bytes that are no characters */
+        assert_true(found);
         tokenizer_close(tokenizer);
     }
 }
@@ -75,8 +77,8 @@ TEST_CASE(a_token_takes_the_white_space_on_its_side_and_nothing_else)
 /* \w of Rust's regex: Alphabetic, marks, decimal digits, connecting punctuation, the two joiners. */
 TEST_CASE(a_single_word_does_not_touch_another)
 {
-    static const uint32_t words[] = {'a',     'Z',     '5',     '_',     0xE9,    0x301,
-                                     0x203F,  0x200C,  0x200D,  0x4E2D,  0x24B6,  0x24E9,
+    static const uint32_t words[] = {'a',     'Z',     '5',     '_',     0xE9,    0x301,  0x2160,
+                                     0x2188,  0x203F,  0x200C,  0x200D,  0x4E2D,  0x24B6, 0x24E9,
                                      0x1F130, 0x1F149, 0x1F150, 0x1F169, 0x1F170, 0x1F189},
                           others[] = {' ',     '-',     0xBD,    0x200B,  0x200E,  0x24B5,  0x24EA,
                                       0x1F12F, 0x1F14A, 0x1F14F, 0x1F16A, 0x1F16F, 0x1F18A, 0x1F600};
@@ -119,6 +121,38 @@ TEST_CASE(white_space_taken_beyond_a_token_inside_it_is_encoded_again)
     tokenizer_close(tokenizer);
     free(text);
     json_decref(document);
+}
+
+static enum status refuse(void *context, const uint32_t *ids, size_t count, uint64_t done, struct err *err)
+{
+    int *calls = context;
+    (void)ids, (void)count, (void)done;
+    ++*calls;
+    return err_set(err, STATUS_INTERRUPTED, "enough");
+}
+
+/* Texts between the tokens are long enough to be passed on before the token is found. */
+TEST_CASE(a_token_does_not_continue_what_was_stopped_before_it)
+{
+    static const char *const flags[] = {"special", "normalized"};
+    enum { LENGTH = 20000 };
+    char *text = malloc(2 * (LENGTH + 3));
+    for (int i = 0; i < 2; i++) {
+        memset(text + i * (LENGTH + 3), '.', LENGTH);
+        memcpy(text + i * (LENGTH + 3) + LENGTH, "<x>", 3);
+        for (int k = 0; k < LENGTH; k += 2) text[i * (LENGTH + 3) + k] = (char)('A' + k % 23);
+    }
+    for (int f = 0; f < 2; f++) {
+        int id, calls = 0;
+        struct tokenizer *tokenizer = open_with(flags[f], &id);
+        struct err err = {0};
+        struct token_sink sink = {refuse, &calls};
+        assert_int_equal(tokenizer_encode_stream(tokenizer, text, 2 * (LENGTH + 3), &sink, &err),
+                         STATUS_INTERRUPTED);
+        assert_int_equal(calls, 1);
+        tokenizer_close(tokenizer);
+    }
+    free(text);
 }
 
 TEST_MAIN()

@@ -3,6 +3,7 @@
 
 #include "datasets/bpe.h"
 #include "datasets/bpe_train.h"
+#include "datasets/crew.h"
 #include "datasets/pretokenizer.h"
 #include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
@@ -162,6 +163,53 @@ TEST_CASE(counting_in_parts_is_counting_at_once)
     free(text);
 }
 
+/* The sample, a line longer than a part that is given to a thread, and the sample again. */
+static char *text_with_a_long_line(size_t *n)
+{
+    size_t one, long_line = CREW_PART_MAX + 1000;
+    char *sample = scratch_read(TOKENIZER_FIXTURES "sample.txt", &one), *text = malloc(2 * one + long_line);
+    memcpy(text, sample, one);
+    for (size_t i = 0; i < long_line; i++) text[one + i] = "the end of it "[i % 14];
+    memcpy(text + one + long_line, sample, one);
+    free(sample);
+    *n = 2 * one + long_line;
+    return text;
+}
+
+TEST_CASE(any_number_of_threads_learns_the_same)
+{
+    size_t n;
+    char *text = text_with_a_long_line(&n);
+    struct tokenizer *alone = learn(text, n, 350), *together = NULL;
+    struct bpe_trainer *trainer = NULL;
+    struct err err = {0};
+    assert_ok(bpe_trainer_new(350, 3, NULL, &trainer, &err), &err);
+    assert_ok(count(trainer, text, n, n, &err), &err);
+    assert_ok(bpe_trainer_learn(trainer, false, &together, &err), &err);
+    assert_int_equal(tokenizer_checksum(together), tokenizer_checksum(alone));
+    bpe_trainer_free(trainer);
+    tokenizer_close(together);
+    tokenizer_close(alone);
+    free(text);
+}
+
+/* 256 tokens are the bytes, and there is no room for another. */
+TEST_CASE(the_token_that_ends_documents_takes_the_place_of_a_merge)
+{
+    for (int vocab = 256; vocab < 259; vocab++) {
+        struct bpe_trainer *trainer = NULL;
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        assert_ok(bpe_trainer_new(vocab, 1, NULL, &trainer, &err), &err);
+        assert_ok(count(trainer, "abcabc", 6, 6, &err), &err);
+        assert_ok(bpe_trainer_learn(trainer, true, &tokenizer, &err), &err);
+        assert_int_equal(tokenizer_vocab_size(tokenizer), vocab);
+        assert_int_equal(tokenizer_end(tokenizer), vocab > 256 ? vocab - 1 : -1);
+        bpe_trainer_free(trainer);
+        tokenizer_close(tokenizer);
+    }
+}
+
 TEST_CASE(a_short_text_gives_a_smaller_vocabulary)
 {
     struct tokenizer *tokenizer = learn("aaaa aaaa", 9, 5000);
@@ -216,6 +264,8 @@ TEST_CASE(sizes_out_of_range_are_refused)
     }
     assert_null(trainer);
     bpe_trainer_free(NULL);
+    assert_ok(bpe_train_check(BPE_TRAIN_VOCAB_MIN, &err), &err);
+    assert_ok(bpe_train_check(BPE_TRAIN_VOCAB_MAX, &err), &err);
 }
 
 struct patience {
@@ -227,7 +277,7 @@ static bool lose_patience(void *context, const char *what, const char *unit, uin
 {
     struct patience *patience = context;
     assert_true(done <= total);
-    assert_true(*what && *unit);
+    assert_string_equal(unit, strcmp(what, "learning merges") == 0 ? "merges" : "bytes");
     patience->calls++;
     return patience->left-- > 0;
 }

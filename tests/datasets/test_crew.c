@@ -1,4 +1,5 @@
 /* Working on the parts of texts in several threads gives what one thread gives. */
+#include <jansson.h>
 #include <stdatomic.h>
 #include <utf8proc.h>
 
@@ -282,21 +283,44 @@ TEST_CASE(a_tokenizer_that_looks_beyond_the_end_of_a_line_is_not_cut)
     }
 }
 
-/* Only patterns that are known to begin a piece after a line feed count. */
-TEST_CASE(a_tokenizer_with_a_pattern_of_its_own_is_not_cut)
+/* Whatever joins the end of a line with the next one: a normal form, a pattern of its own, a prefix, a token.
+ */
+TEST_CASE(a_tokenizer_is_cut_where_nothing_reaches_over_the_end_of_a_line)
 {
-    struct tokenizer *tokenizer = NULL;
-    struct err err = {0};
-    size_t n;
-    char *text = scratch_read(TOKENIZER_FIXTURES "llama_style.json", &n), *digits = strstr(text, "{1,3}");
-    const char *path = scratch_path("own_style.json");
-    assert_non_null(digits);
-    digits[3] = '4';
-    scratch_write(path, text, n);
-    assert_ok(tokenizer_open_json(path, &tokenizer, &err), &err);
-    assert_false(bpe_divides(tokenizer_bpe(tokenizer)));
-    tokenizer_close(tokenizer);
-    free(text);
+#define SPLIT(pattern)                                                                                       \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern "\"},\"behavior\":\"Isolated\"}"
+#define LIST(parts)    "{\"type\":\"Sequence\",\"pretokenizers\":[" parts "]}"
+#define TOKEN(members) "[{\"id\":400,\"content\":" members "}]"
+    static const struct {
+        const char *key, *value;
+        bool divides;
+    } cases[] = {
+        {"normalizer", "{\"type\":\"NFC\"}", true},
+        {"normalizer", "{\"type\":\"NFD\"}", true},
+        {"normalizer", "{\"type\":\"NFKC\"}", false},
+        {"normalizer", "{\"type\":\"Prepend\",\"prepend\":\" \"}", false},
+        {"pre_tokenizer", LIST("{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}"), true},
+        {"pre_tokenizer", LIST(SPLIT("a+") ",{\"type\":\"ByteLevel\"}"), false},
+        {"pre_tokenizer", "{\"type\":\"ByteLevel\",\"use_regex\":false}", false},
+        {"pre_tokenizer", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", false},
+        {"added_tokens", TOKEN("\"a\\nb\""), false},
+        {"added_tokens", TOKEN("\"ab\",\"lstrip\":true"), false},
+        {"added_tokens", TOKEN("\"ab\",\"rstrip\":true"), true},
+        {"added_tokens", TOKEN("\"<ab>\",\"lstrip\":true"), true}, /* no line that is cut begins with it */
+        {"added_tokens", TOKEN("\"[ab]\",\"lstrip\":true"), true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = json_load_file(TOKENIZER_FIXTURES "ours.json", 0, NULL);
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        json_object_set_new(document, cases[i].key, json_loads(cases[i].value, 0, NULL));
+        char *text = json_dumps(document, 0);
+        assert_ok(tokenizer_parse_json(text, strlen(text), "t.json", &tokenizer, &err), &err);
+        if (bpe_divides(tokenizer_bpe(tokenizer)) != cases[i].divides) fail_msg("%s", cases[i].value);
+        tokenizer_close(tokenizer);
+        json_decref(document);
+        free(text);
+    }
 }
 
 TEST_CASE(a_text_without_a_place_to_cut_stays_whole)

@@ -155,6 +155,38 @@ TEST_CASE(tokens_with_a_space_inside_are_found)
     free(sample);
 }
 
+/* Such a merge joins characters that have no token; a long piece is not cut between them. */
+TEST_CASE(a_merge_with_the_token_of_a_byte_is_found_anywhere)
+{
+    static const char *const sides[][3] = {{"a", "<0x0A>", "a\n"}, {"<0x0A>", "a", "\na"}};
+    for (int i = 0; i < 2; i++) {
+        json_t *document = json_load_file(TOKENIZER_FIXTURES "inner_style.json", 0, NULL),
+               *model = json_object_get(document, "model"), *vocab = json_object_get(model, "vocab");
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        char joined[20];
+        uint32_t id = (uint32_t)json_object_size(vocab);
+        snprintf(joined, sizeof joined, "%s%s", sides[i][0], sides[i][1]);
+        json_object_set_new(vocab, joined, json_integer(id));
+        json_array_append_new(json_object_get(model, "merges"),
+                              json_pack("[s, s]", sides[i][0], sides[i][1]));
+        char *json = json_dumps(document, 0);
+        assert_ok(tokenizer_parse_json(json, strlen(json), "t.json", &tokenizer, &err), &err);
+        for (int before = 15; before < 50; before++) {
+            char text[60];
+            struct token_list list = {0};
+            int n = snprintf(text, sizeof text, "%.*s%s", before,
+                             "qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq", sides[i][2]);
+            assert_ok(tokenizer_encode(tokenizer, text, (size_t)n, &list, &err), &err);
+            assert_int_equal(list.ids[list.count - 1], id);
+            token_list_release(&list);
+        }
+        tokenizer_close(tokenizer);
+        json_decref(document);
+        free(json);
+    }
+}
+
 TEST_CASE(a_long_text_without_spaces_takes_no_quadratic_time)
 {
     size_t n = 1 << 20;

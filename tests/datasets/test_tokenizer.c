@@ -234,15 +234,16 @@ TEST_CASE(a_stream_gives_the_same_ids_and_can_be_stopped)
     char *large = malloc(10 * n);
     assert_non_null(large);
     for (int i = 0; i < 10; i++) memcpy(large + (size_t)i * n, text, n);
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 4; kind++) {
         struct tokenizer *tokenizer = NULL;
         struct token_list list = {0};
         struct err err = {0};
         struct counting_sink all = {0}, some = {.stop_at = 2};
         if (kind)
-            tokenizer = open_fixture("ours.json");
+            tokenizer = open_fixture(kind == 2 ? "llama2_style.json" : "ours.json");
         else
             assert_ok(tokenizer_open_bytes(&tokenizer, &err), &err);
+        if (kind == 3) memset(large, 'z', 10 * n); /* a single piece */
         assert_ok(tokenizer_encode(tokenizer, large, 10 * n, &list, &err), &err);
         assert_ok(
             tokenizer_encode_stream(tokenizer, large, 10 * n, &(struct token_sink){count_ids, &all}, &err),
@@ -312,6 +313,30 @@ TEST_CASE(checksums_are_those_of_earlier_versions)
     }
 }
 
+TEST_CASE(each_normal_form_has_a_checksum_since_earlier_versions)
+{
+    static const struct {
+        const char *form;
+        uint64_t checksum;
+    } cases[] = {{"NFC", 0x94E83F71633CD4BF},
+                 {"NFD", 0x0A9FAED3C9A145AA},
+                 {"NFKC", 0x4DF884EF04441CDF},
+                 {"NFKD", 0x449115F0C0A4B4B5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = json_load_file(TOKENIZER_FIXTURES "ours.json", 0, NULL);
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        json_object_set_new(document, "normalizer", json_pack("{s: s}", "type", cases[i].form));
+        char *text = json_dumps(document, 0);
+        assert_ok(tokenizer_parse_json(text, strlen(text), "t.json", &tokenizer, &err), &err);
+        if (tokenizer_checksum(tokenizer) != cases[i].checksum)
+            fail_msg("%s: 0x%016" PRIX64, cases[i].form, tokenizer_checksum(tokenizer));
+        tokenizer_close(tokenizer);
+        json_decref(document);
+        free(text);
+    }
+}
+
 /* Tokens for the 256 bytes, but with rules of their own: not "bytes", which has none. */
 TEST_CASE(bytes_with_a_rule_are_not_bytes)
 {
@@ -319,6 +344,8 @@ TEST_CASE(bytes_with_a_rule_are_not_bytes)
         {"\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}"},
         {"\"added_tokens\": []",
          "\"added_tokens\": [{\"id\": 256, \"content\": \"<s>\", \"special\": true}]"},
+        {"\"added_tokens\": []", "\"added_tokens\": [{\"id\": 33, \"content\": \"!\", \"special\": true}]"},
+        {"\"add_prefix_space\": false", "\"add_prefix_space\": true"},
     };
     struct err err = {0};
     struct tokenizer *bytes = NULL;
@@ -486,6 +513,7 @@ TEST_CASE(what_hugging_face_reads_otherwise_is_refused)
         {"\\pL", "has \\p,"},
         {"a\\Q.\\E", "has \\Q,"},
         {"[\\B]", "has \\B,"},
+        {"a\\", "does not compile: "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pretokenizer *splitter = NULL;
@@ -493,8 +521,8 @@ TEST_CASE(what_hugging_face_reads_otherwise_is_refused)
         assert_int_equal(pretokenizer_new(&cases[i][0], 1, "t.json", &splitter, &err), STATUS_FAILED);
         if (!strstr(err.text, cases[i][1])) fail_msg("%s: %s", cases[i][0], err.text);
     }
-    static const char *const good = "a{1,3}?|b{2}|\\{3}+|(?i:[m{,1}])|c(?=m)|(?<m>:)";
-    expect_pieces(&good, 1, "aaabb{3}}Mcm:", "a|a|a|bb|{3}}|M|c|m|:|");
+    static const char *const good = "a{1,3}?|b{2}|\\{3}+|(?i:[m{,1}])|c(?=m)|(?<m>:)|d{}+";
+    expect_pieces(&good, 1, "aaabb{3}}Mcm:d{}}", "a|a|a|bb|{3}}|M|c|m|:|d{}}|");
 }
 
 TEST_CASE(patterns_that_match_nothing_or_everything_lose_nothing)
