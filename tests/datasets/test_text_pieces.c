@@ -192,6 +192,78 @@ static struct survey survey(const char *path, enum status wanted, const char *wo
     return s;
 }
 
+/* Looks at whole lines of conversations, and stops at piece `stop`. */
+struct lines {
+    uint64_t lines, pieces, stop;
+};
+
+static enum status count_lines(void *context, const struct text_piece *piece, struct err *err)
+{
+    struct lines *seen = context;
+    assert_int_equal(piece->line, seen->lines);
+    for (size_t i = 0; i < piece->n; i++) seen->lines += piece->text[i] == '\n';
+    if (!piece->ends) assert_int_equal(piece->text[piece->n - 1], '\n');
+    return ++seen->pieces == seen->stop ? err_set(err, STATUS_INTERRUPTED, "enough") : STATUS_OK;
+}
+
+TEST_CASE(conversations_are_cut_between_lines_and_numbered)
+{
+    static const char line[] = "{\"prompt\": \"of a compressed file\", \"completion\": \"x\"} \n";
+    size_t n = sizeof line - 1, count = 2 * (size_t)TEXT_PIECE / n;
+    char *text = malloc(count * n);
+    for (size_t i = 0; i < count; i++) memcpy(text + i * n, line, n);
+    const char *path = write_text("turns.jsonl.gz", text, count * n - 1, 1);
+    struct text_reading reading = {.conversations = (const struct chat_format *)text}; /* not looked at */
+    struct inputs texts = {.paths = (char *[]){(char *)(uintptr_t)path}, .count = 1};
+    struct lines seen = {0};
+    struct err err = {0};
+    for (int whole = 0; whole < 2; whole++) { /* whatever the tokenizer needs */
+        seen = (struct lines){0};
+        assert_ok(text_pieces_each(&texts, 0, 1, &reading, whole, count_lines, &seen, &err), &err);
+        assert_int_equal(seen.lines, count - 1);
+        assert_in_range(seen.pieces, 2, 3);
+    }
+    free(text);
+}
+
+static enum status stop(void *context, const struct text_piece *piece, struct err *err)
+{
+    struct lines *seen = context;
+    (void)piece;
+    return ++seen->pieces == seen->stop ? err_set(err, STATUS_INTERRUPTED, "enough") : STATUS_OK;
+}
+
+TEST_CASE(reading_ends_where_the_reader_has_enough)
+{
+    static const char *const names[] = {"four.jsonl", "four.jsonl.gz", "a.txt"};
+    for (int i = 0; i < 3; i++) {
+        const char *path = write_lines(names[i], "{\"text\": \"a\"}\n{\"text\": \"b\"}\n"
+                                                 "{\"text\": \"c\"}\n{\"text\": \"d\"}\n");
+        char *paths[] = {(char *)(uintptr_t)path, (char *)(uintptr_t)path};
+        struct inputs texts = {.paths = paths, .count = 2};
+        struct lines seen = {.stop = i < 2 ? 3 : 1};
+        struct err err = {0};
+        assert_int_equal(text_pieces_each(&texts, 0, 2, NULL, false, stop, &seen, &err), STATUS_INTERRUPTED);
+        assert_int_equal(seen.pieces, seen.stop);
+    }
+}
+
+TEST_CASE(a_text_that_must_stay_whole_is_one_piece)
+{
+    size_t n;
+    char *text = long_text(&n);
+    const char *path = write_text("whole.txt.zst", text, n, 1);
+    struct inputs texts = {.paths = (char *[]){(char *)(uintptr_t)path}, .count = 1};
+    for (int whole = 0; whole < 2; whole++) {
+        struct survey s = {0};
+        struct err err = {0};
+        assert_ok(text_pieces_each(&texts, 0, 1, NULL, whole, look, &s, &err), &err);
+        assert_int_equal(s.bytes, n);
+        assert_int_equal(s.pieces, whole ? 1 : 2);
+    }
+    free(text);
+}
+
 TEST_CASE(pieces_stay_small_whatever_a_file_expands_to)
 {
     enum { LINES = 20000000 };
@@ -351,6 +423,18 @@ TEST_CASE(text_files_end_with_the_token_where_that_is_asked_for)
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "no token that ends a document"));
     assert_false(file_exists(refused));
+    char *text = long_text(&without), *end = TOKENIZER_END; /* of several pieces: only the last one ends it */
+    struct corpus corpus;
+    assert_ok(corpus_open(write_text("long.txt.gz", text, without, 1), "bpe:300", &ends,
+                          scratch_path("cache_long"), NULL, &corpus, &err),
+              &err);
+    char *decoded = tokenizer_decode(corpus.tokenizer, corpus.files[0].tokens, corpus.tokens, &with);
+    assert_int_equal(with, without + strlen(end));
+    assert_memory_equal(decoded, text, without);
+    assert_memory_equal(decoded + without, end, strlen(end));
+    corpus_close(&corpus);
+    free(decoded);
+    free(text);
 }
 
 TEST_CASE(the_key_of_the_text_can_be_named)
@@ -397,6 +481,7 @@ TEST_CASE(lines_that_are_no_documents_are_refused_by_their_number)
         {"{\"text\": \"a\", \"id\": -x}\n", "(each line must be one JSON object"},
         {"{\"text\": \"a\", \"text\": \"b\"}\n", "(an object has each key once)"},
         {"\xff\xfe{", "(JSON is UTF-8; iconv -f UTF-16 -t UTF-8 FILE converts UTF-16)"},
+        {"\xfe\xff{", "(JSON is UTF-8; iconv -f UTF-16 -t UTF-8 FILE converts UTF-16)"},
         {"\n\n", "is empty"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
