@@ -60,6 +60,8 @@ TEST_CASE(csv_and_jsonl_give_the_same_labels_sorted)
     expect_labels("d", "\xEF\xBB\xBF{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"y\"}",
                   "x|y");
     expect_labels("e.data", "{\"text\": \"a\", \"label\": 10}\n{\"text\": \"b\", \"label\": 9}", "9|10");
+    expect_labels("g.data", "text,label\n{a,x\nb,y\n", "x|y");
+    expect_labels("h.tsv", "{text\ttext\tlabel\na\tb\tx\na\tb\ty\n", "x|y");
     expect_labels("f.jsonl", "{\"text\": \"a\", \"label\": true}\n{\"text\": \"b\", \"label\": false}",
                   "false|true");
 }
@@ -81,6 +83,17 @@ TEST_CASE(a_bad_file_is_refused_with_its_line)
 {
     REFUSED("a.csv", "body,label\na,b\n", "has no \"text\"", "\"body\", \"label\"");
     REFUSED("a.csv", "text,class\na,b\n", "has no \"label\"", "\"text\", \"class\"");
+    REFUSED("a.csv", "body,label\na,b\n", "line 1 has no \"text\"",
+            "(set data.text_column, or the option --column)");
+    REFUSED("a.tsv", "text\tclass\na\tb\n",
+            "it has \"text\", \"class\" (set data.label_column, or the option ", "--label-column)");
+    static const char *const lines[] = {"a.jsonl", "a.ndjson", "a.json"};
+    for (int i = 0; i < 3; i++)
+        REFUSED(lines[i], "{\"body\": \"a\"}",
+                "line 1 has no \"text\"; it has \"body\" (set data.text_column", "");
+    REFUSED("a.txt", "In the beginning\n",
+            "has no \"text\"; it has \"In the beginning\" (a classifier takes ",
+            "CSV or JSONL with a column of texts and one of labels");
     REFUSED("a.csv", "text,label,text\na,x,b\n", "line 1", "twice");
     REFUSED("a.csv", "", "is empty", "header");
     REFUSED("a.csv", "text,label\n", "has no text", "");
@@ -236,6 +249,21 @@ TEST_CASE(what_is_noteworthy_is_counted)
     wish.truncate = true;
 }
 
+TEST_CASE(a_text_with_two_labels_is_one_conflict_wherever_its_rows_are)
+{
+    char text[2000] = "text,label\n";
+    struct labelled data;
+    struct err err;
+    size_t used = strlen(text);
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < 20; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "t%d,%s\n", i,
+                                     round == 1 && i % 2 ? "x" : "y");
+    if (read_text("a.csv", text, used, NULL, &data, &err)) fail_msg("%s", err.text);
+    assert_int_equal(data.report.conflicts, 10);
+    labelled_release(&data);
+}
+
 /* <s> and </s>, which this tokenizer puts around a text, stay, as with transformers' truncation. */
 TEST_CASE(a_text_that_is_cut_keeps_the_tokens_around_it)
 {
@@ -345,7 +373,8 @@ TEST_CASE(random_files_end_in_a_status)
 static bool stop_at(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
 {
     int *left = context;
-    (void)what, (void)unit;
+    assert_string_equal(what, "reading texts");
+    assert_string_equal(unit, "bytes");
     assert_true(done <= total);
     return (*left)-- > 0;
 }

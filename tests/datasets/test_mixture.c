@@ -161,6 +161,20 @@ TEST_CASE(validation_has_rows_of_every_source)
     expect_validation(few, 1000, few);
 }
 
+TEST_CASE(a_validation_has_the_span_and_labels_of_its_rows)
+{
+    struct batch_source sources[3];
+    struct mixture m;
+    make_sources((uint64_t[]){100, 100, 100}, sources);
+    for (int s = 0; s < 3; s++) sources[s].span = s + 1;
+    mixture_open_validation(sources, weights, 3, 20, &m); /* 14, 4 and 2 rows */
+    struct batch_source batches = mixture_batches(&m);
+    assert_true(fabs(batches.span - (14 * 1 + 4 * 2 + 2 * 3) / 20.0) < 1e-12);
+    assert_true(batches.labels(batches.context, 0, 20) == 14 * 1 + 4 * 2 + 2 * 3);
+    assert_true(batches.labels(batches.context, 13, 2) == 1 + 2);
+    mixture_close(&m);
+}
+
 TEST_CASE(a_weight_too_small_to_count_is_refused)
 {
     struct batch_source sources[3];
@@ -170,6 +184,10 @@ TEST_CASE(a_weight_too_small_to_count_is_refused)
     assert_int_equal(mixture_open_training(sources, (double[]){1, 1, 1e-4}, 3, &m, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "of the sum of all weights, less than 1/10000"));
     assert_null(m.period);
+    assert_non_null(strstr(err.text, "the weight of source 3 is"));
+    assert_ok(mixture_open_training(sources, (double[]){1, 9998, 1}, 3, &m, &err), &err);
+    assert_true(m.quotas[0] == 1 && m.quotas[1] == 9998 && m.quotas[2] == 1);
+    mixture_close(&m);
 }
 
 /* ---- names and weights ---- */
@@ -302,6 +320,43 @@ TEST_CASE(sources_are_encoded_apart_with_one_tokenizer)
         corpus_close(&corpus);
         assert_int_equal(scratch_entries(cache), i / 2 + 1); /* found again the second time */
     }
+}
+
+TEST_CASE(a_sidecar_without_the_sources_is_refused_with_the_remedy)
+{
+    static const char *const sources[] = {"", ",\"sources\":[66]", ",\"sources\":[22,22,22]"};
+    const char *folder = make_files(), *cache = scratch_path("cache_sources");
+    struct corpus corpus = {0};
+    struct err err = {0};
+    char value[4 * PATH_MAX], sidecar[PATH_MAX + 8], text[100];
+    snprintf(value, sizeof value, "%s", value_of("@/books/a.txt : 0.7, @/code : 0.3", folder));
+    assert_ok(corpus_open(value, "bytes", NULL, cache, NULL, &corpus, &err), &err);
+    snprintf(sidecar, sizeof sidecar, "%s.json", corpus.files[0].path);
+    assert_int_equal(corpus_of_source(&corpus, 1).files[0].count, 44);
+    corpus_close(&corpus);
+    for (int i = 0; i < 3; i++) {
+        int n = snprintf(text, sizeof text, "{\"tokens\":66,\"tokenizer\":\"bytes\"%s}", sources[i]);
+        scratch_write(sidecar, text, (size_t)n);
+        assert_int_equal(corpus_open(value, "bytes", NULL, cache, NULL, &corpus, &err), STATUS_CORRUPT);
+        assert_non_null(strstr(err.text, "corpus.tok: its sidecar does not name the tokens of 2 sources "
+                                         "(remove its folder to prepare it again)"));
+        assert_null(corpus.files);
+    }
+}
+
+TEST_CASE(a_corpus_without_sources_is_one)
+{
+    struct corpus corpus;
+    struct err err = {0};
+    assert_ok(corpus_open(value_of("@/books", make_files()), "bytes", NULL, scratch_path("cache_mixed"), NULL,
+                          &corpus, &err),
+              &err);
+    struct corpus whole = corpus_of_source(&corpus, 0);
+    assert_int_equal(whole.tokens, 44);
+    assert_int_equal(whole.file_count, 1);
+    assert_int_equal(whole.files[0].count, 44);
+    assert_null(whole.validation);
+    corpus_close(&corpus);
 }
 
 TEST_CASE(token_files_of_a_source_stay_together)

@@ -192,4 +192,33 @@ TEST_CASE(names_tell_token_files_from_texts)
     assert_false(token_file_named("a.tok.json"));
 }
 
+TEST_CASE(a_header_tells_a_token_file_from_other_binary_files)
+{
+    static const struct {
+        unsigned char bytes[16];
+        size_t n;
+        bool begins;
+    } cases[] = {
+        {{0}, 8, true}, /* no tokens */
+        {{1}, 12, true},
+        {{1}, 13, false},
+        {{1}, 16, false},
+        {{2}, 16, true},
+        {{0}, 7, false},
+        {{0}, 0, false},
+        {"some text...", 12, false},
+    };
+    const char *path = scratch_path("begins.bin");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_write(path, cases[i].bytes, cases[i].n);
+        if (token_file_begins(path) != cases[i].begins) fail_msg("%zu", i);
+    }
+    scratch_shard(path, SHARD_16, 1, 3, (const uint32_t[]){1, 2, 3}, 3);
+    assert_true(token_file_begins(path));
+    scratch_shard(path, SHARD_32, 9, 3, (const uint32_t[]){1, 2, 3},
+                  2); /* opening it reports what is wrong */
+    assert_true(token_file_begins(path));
+    assert_false(token_file_begins(scratch_path("absent.bin")));
+}
+
 TEST_MAIN()

@@ -164,6 +164,13 @@ TEST_CASE(hostile_sidecars_are_refused_naming_the_field)
         {"{\"tokenizer_file\": []}", "tokenizer_file"},
         {"{\"tokenizer_file\": \"../other.json\"}", "a file beside it"},
         {"{\"tokenizer_checksum\": 7}", "tokenizer_checksum"},
+        {"{\"tokenizer_checksum\": \"0123456789abcde\"}", "tokenizer_checksum"},
+        {"{\"tokenizer_checksum\": \"0123456789abcdef0\"}", "tokenizer_checksum"},
+        {"{\"checksum\": \"0123456789ABCDEF\"}", "\"checksum\" 16 hexadecimal digits"},
+        {"{\"checksum\": \"\"}", "\"checksum\" 16 hexadecimal digits"},
+        {"{\"sources\": [2]}", "is not an object in which"},
+        {"{\"sources\": [0]}", "is not an object in which"},
+        {"{\"sources\": [1, -1]}", "is not an object in which"},
         {"{\"tokenizer_checksum\": \"xyz\"}", "tokenizer_checksum"},
         {"{\"tokenizer_checksum\": \"-123456789abcdef\"}", "tokenizer_checksum"},
         {"{\"tokens\": 3}", "3 tokens"},
@@ -178,12 +185,19 @@ TEST_CASE(hostile_sidecars_are_refused_naming_the_field)
         scratch_write(sidecar, cases[i].text, strlen(cases[i].text));
         assert_refused(path, STATUS_CORRUPT, "side.tok.json", cases[i].words);
     }
-    char *large = malloc(400);
-    assert_non_null(large);
-    int n = sprintf(large, "{\"tokenizer\": \"%0300d\"}", 7);
-    scratch_write(sidecar, large, (size_t)n);
-    free(large);
-    assert_refused(path, STATUS_CORRUPT, "tokenizer", "less than 256");
+    static const char *const names[] = {"tokenizer", "tokenizer_file"};
+    for (int i = 0; i < 4; i++) { /* 255 bytes, and one more */
+        char text[400];
+        int n = snprintf(text, sizeof text, "{\"%s\": \"%0*d\"}", names[i / 2], 255 + i % 2, 7);
+        struct token_file file = {0};
+        struct err err = {0};
+        scratch_write(sidecar, text, (size_t)n);
+        if (i % 2) assert_refused(path, STATUS_CORRUPT, "tokenizer", "less than 256");
+        if (i % 2) continue;
+        assert_ok(token_file_open(path, &file, &err), &err);
+        assert_int_equal(strlen(i ? file.tokenizer_file : file.tokenizer), 255);
+        token_file_close(&file);
+    }
 }
 
 TEST_CASE(nothing_appears_before_the_commit_and_nothing_stays_after_an_abort)
