@@ -349,6 +349,7 @@ TEST_CASE(bad_inputs_are_refused_in_words)
     assert_refused(SAMPLE, "bpe:255", cache, STATUS_USAGE, "255");
     assert_refused(SAMPLE, "bpe:", cache, STATUS_USAGE, "bpe:N");
     assert_refused(SAMPLE, "bpe:99999999999999999999", cache, STATUS_USAGE, "bpe:N");
+    assert_refused(SAMPLE, "bpe:4294967552", cache, STATUS_USAGE, "bpe:N");
     assert_refused(SAMPLE, "bpe:-5", cache, STATUS_USAGE, "bpe:N");
     assert_refused(SAMPLE, "bpe:0", cache, STATUS_USAGE, "bpe:N");
     assert_refused(SAMPLE, "words", cache, STATUS_USAGE, "\"words\"");
@@ -451,6 +452,13 @@ TEST_CASE(validation_data_of_an_unknown_tokenizer_is_taken_as_it_is)
     assert_non_null(strstr(err.text, "unknown.tok: was prepared with another tokenizer than "));
     assert_int_equal(unlink(scratch_path("unknown.tok.json")), 0);
     assert_ok(corpus_open_validation(&corpus, bare, NULL, cache, NULL, &err), &err);
+    corpus_close(&corpus);
+    scratch_tok(bare, (const uint32_t[]){289, 290}, 2);
+    assert_ok(corpus_open(path, "", NULL, cache, NULL, &corpus, &err), &err);
+    assert_int_equal(corpus_open_validation(&corpus, bare, NULL, cache, NULL, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text,
+                           "unknown.tok: token 1 has the id 290, but the vocabulary of data.train has "
+                           "290"));
     corpus_close(&corpus);
 }
 

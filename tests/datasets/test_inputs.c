@@ -175,6 +175,51 @@ TEST_CASE(what_cannot_be_meant_is_refused)
     assert_int_equal(unlink(note), 0);
 }
 
+TEST_CASE(a_folder_or_pattern_of_binary_files_alone_is_refused)
+{
+    const char *folder = scratch_path("images");
+    struct err err = {0};
+    assert_ok(file_make_folders(folder, &err), &err);
+    scratch_write(scratch_path("images/a.png"), "\x89PNG\0", 5);
+    assert_refused(folder, STATUS_FAILED, "images: 1 file, and none of them is text: each has a NUL byte");
+    scratch_write(scratch_path("images/b.png"), "\x89PNG\0", 5);
+    assert_refused(folder, STATUS_FAILED, "images: 2 files, and none of them is text");
+    assert_refused(value_of("%s/*.png", folder), STATUS_FAILED, "images/*.png: 2 files, and none");
+    /* in a list with a text, too */
+    assert_refused(value_of(SAMPLE ", %s/a*", folder), STATUS_FAILED, "images/a*: 1 file, and none");
+    char *zeros = calloc(1, 8001); /* a NUL byte behind the first 8000 is not looked at */
+    memset(zeros, 'a', 8000);
+    scratch_write(scratch_path("images/c.log"), zeros, 8001);
+    assert_string_equal(listed(folder), "texts: c.log");
+    zeros[7999] = 0;
+    scratch_write(scratch_path("images/c.log"), zeros, 8001);
+    assert_refused(folder, STATUS_FAILED, "images: 3 files, and none of them is text");
+    free(zeros);
+    assert_ok(file_remove_tree(folder, &err), &err);
+}
+
+/* A text that an older version made has no checksum, and is taken as it is. */
+TEST_CASE(a_recipe_is_the_text_in_the_cache)
+{
+    const char *cache = scratch_path("recipes");
+    struct inputs inputs;
+    struct err err = {0};
+    assert_ok(file_make_folders(cache, &err), &err);
+    scratch_write(scratch_path("recipes/kjv.txt"), "In the beginning", 16);
+    assert_ok(inputs_open("kjv, " SAMPLE, cache, NULL, &inputs, &err), &err);
+    assert_int_equal(inputs.count, 2);
+    assert_string_equal(inputs.paths[0], scratch_path("recipes/kjv.txt"));
+    inputs_close(&inputs);
+    struct inputs none = {0};
+    assert_int_equal(inputs_open("nothing", cache, NULL, &none, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "nothing: no such file, folder or recipe ("));
+    assert_null(strstr(err.text, "weight"));
+    assert_int_equal(inputs_open("nothing : x", cache, NULL, &none, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "lists the recipes; the weight of a source is a number"));
+    assert_int_equal(inputs_open("nothing : x", NULL, NULL, &none, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "no such file or folder (the weight of a source is a number"));
+}
+
 /* Firmware, the weights of a program: many kinds of files have names in .bin. */
 TEST_CASE(among_texts_a_binary_bin_without_a_header_is_skipped)
 {
@@ -216,7 +261,11 @@ TEST_CASE(a_list_means_the_same_from_any_folder)
     char small[40] = "a.tok,b.bin";
     assert_true(inputs_make_absolute(value, sizeof value));
     assert_false(inputs_make_absolute(small, 20)); /* no room */
-    char recipe[100] = "kjv", missing[100] = "not,there", one[PATH_MAX] = "a.tok";
+    char recipe[100] = "kjv", missing[100] = "not,there", one[PATH_MAX] = "a.tok", whole[PATH_MAX + 100];
+    snprintf(whole, sizeof whole, "%s/b.bin", folder);
+    assert_false(inputs_make_absolute(recipe, 3)); /* and the NUL */
+    assert_true(inputs_make_absolute(recipe, 4));
+    assert_true(inputs_make_absolute(whole, sizeof whole));
     assert_true(inputs_make_absolute(recipe, sizeof recipe));
     assert_true(inputs_make_absolute(missing, sizeof missing));
     assert_true(inputs_make_absolute(one, sizeof one));
@@ -225,6 +274,7 @@ TEST_CASE(a_list_means_the_same_from_any_folder)
     assert_string_equal(value, wanted);
     assert_string_equal(small, "a.tok,b.bin");
     assert_string_equal(recipe, "kjv");
+    assert_string_equal(whole, value_of("%s/b.bin", folder));
     assert_string_equal(missing, "not,there");
     assert_string_equal(one, value_of("%s/a.tok", folder));
 }
@@ -453,6 +503,11 @@ TEST_CASE(validation_tokens_must_fit_the_corpus)
     scratch_tok(val, (uint32_t[]){12, 13, 3}, 3);
     assert_ok(corpus_open_validation(&corpus, val, NULL, cache, NULL, &err), &err);
     assert_int_equal(corpus.vocab_size, 14); /* nothing says that 13 is the whole vocabulary */
+    struct corpus_place place;
+    assert_true(corpus_find_id(&corpus, 13, &place)); /* in either part */
+    assert_string_equal(place.path, val);
+    assert_int_equal(place.index, 1);
+    assert_false(corpus_find_id(&corpus, 14, &place));
     corpus_close(&corpus);
     open_corpus(folder, "bpe:2048", &corpus);
     assert_int_equal(corpus_open_validation(&corpus, SAMPLE, NULL, cache, NULL, &err), STATUS_USAGE);
