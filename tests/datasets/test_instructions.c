@@ -4,6 +4,7 @@
 
 #include "datasets/examples.h"
 #include "datasets/instructions.h"
+#include "datasets/message_text.h"
 #include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
@@ -45,7 +46,7 @@ static enum status read_text(const char *template, json_t *texts, const char *to
     struct instruction_reader *reader;
     struct chat_format format = {.source = strdup(template), .n = strlen(template), .name = "the template"};
     struct instruction_sink sink = {take, seen};
-    snprintf(path, sizeof path, "tests/fixtures/%s.json", tokenizer_name);
+    snprintf(path, sizeof path, *tokenizer_name == '/' ? "%s" : "tests/fixtures/%s.json", tokenizer_name);
     format.texts = texts ? json_incref(texts) : json_object();
     *seen = (struct seen){0};
     assert_ok(tokenizer_open(path, &tokenizer, err), err);
@@ -368,6 +369,61 @@ TEST_CASE(an_answer_that_begins_the_conversation_is_refused_with_the_remedy)
                    "\"weight\": 0, so that it is not learned): the template: line 1: ");
     snprintf(line, sizeof line, "{\"weight\": 0, %s", rest);
     expect_learned(looks, line, "c<|end|>");
+}
+
+/* The text that would follow is not asked for then, and the end of the turn is found in the conversation. */
+TEST_CASE(a_template_may_refuse_a_conversation_that_ends_with_an_earlier_answer)
+{
+    expect_learned("{% if messages | length == 2 %}{{ raise_exception('too short') }}{% endif %}" TURNS,
+                   USER("a") ", {\"role\": \"assistant\", \"content\": \"b\"}, " USER(
+                       "b") ", {\"role\": \"assistant\", \"content\": \"c\"}",
+                   "b<|end|>/c<|end|>");
+}
+
+/* Then the model would write a token that no answer was learned with. */
+TEST_CASE(an_end_that_the_tokenizer_joins_with_what_follows_is_refused)
+{
+    json_t *document = load("tests/fixtures/tokenizer/qwen_style.json");
+    const char *path = scratch_path("joins.json");
+    struct seen seen;
+    struct err err = {0};
+    json_array_append_new(json_object_get(document, "added_tokens"),
+                          json_pack("{s: i, s: s}", "id", 443, "content", "<|end|>\n"));
+    assert_int_equal(json_dump_file(document, path, 0), 0);
+    json_decref(document);
+    assert_int_equal(read_text(TURNS, NULL, path, "{\"prompt\": \"a\", \"completion\": \"b\"}", &seen, &err),
+                     STATUS_FAILED);
+    assert_non_null(strstr(err.text, "x.jsonl: line 1: message 2: the tokenizer joins the end of the answer "
+                                     "with what follows it"));
+    release(&seen);
+}
+
+/* As transformers decodes them; in a message of the assistant names of special tokens stay. */
+TEST_CASE(a_message_is_valid_text_without_special_tokens)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+        const char *plain, *kept;
+    } cases[] = {
+        {"a b", 3, "a b", "a b"},
+        {"a\xFF\xC3", 3, "a\uFFFD\uFFFD", "a\uFFFD\uFFFD"},
+        {"\xE2\x82x\xE2\x82", 6, "\uFFFDx\uFFFD", "\uFFFDx\uFFFD"},
+        {"<|end|>", 7, "<\u200B|end|>", "<|end|>"},
+        {"<|end|>", 6, "<|end|", "<|end|"},   /* only a part of the text */
+        {"<|pad|>", 7, "<|pad|>", "<|pad|>"}, /* not special */
+        {"", 0, "", ""},
+    };
+    struct tokenizer *tokenizer;
+    struct err err = {0};
+    assert_ok(tokenizer_open("tests/fixtures/tokenizer/qwen_style.json", &tokenizer, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int kept = 0; kept < 2; kept++) {
+            json_t *made = message_text_new(kept ? NULL : tokenizer, cases[i].text, cases[i].n);
+            assert_string_equal(json_string_value(made), kept ? cases[i].kept : cases[i].plain);
+            json_decref(made);
+        }
+    tokenizer_close(tokenizer);
 }
 
 TEST_CASE(a_template_that_ends_no_answer_is_refused)
