@@ -140,14 +140,11 @@ static bool divides(const struct bpe *bpe)
             (token->lstrip && token->content[0] != '<' && token->content[0] != '[')) /* takes the line feed */
             return false;
     }
-    return divided && !bpe->characters && !bpe->spaces.space && !bpe->spaces.prefix;
+    return divided && !bpe->characters && !bpe->spaces.prefix;
 }
 
 enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
 {
-    if (bpe->vocab_size > BPE_VOCAB_MAX || bpe->merge_count > UINT32_MAX / 2)
-        return err_set(err, STATUS_FAILED, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
-                       name, bpe->vocab_size, bpe->merge_count, BPE_VOCAB_MAX);
     if (!fill_tables(bpe) || (bpe->characters && !find_joints(bpe)))
         return err_no_memory(err, "%s of %zu tokens", name, bpe->vocab_size);
     for (int byte = 0; byte < 256; byte++) {

@@ -211,7 +211,7 @@ static enum status open_text(const struct inputs *texts, const char *word, const
 
 /* ---- sources ---- */
 
-/* Puts a file in the place of each source of the only one, all in its mapping. */
+/* Puts a file in the place of each source of the only one, a .tok file, all in its mapping. */
 static enum status divide_file(struct corpus *corpus, size_t count, struct err *err)
 {
     struct token_file whole = corpus->files[0], *files = calloc(count, sizeof *files);
@@ -230,8 +230,7 @@ static enum status divide_file(struct corpus *corpus, size_t count, struct err *
         files[i].sources = NULL;
         files[i].source_count = 0;
         files[i].count = whole.sources[i];
-        if (whole.tokens) files[i].tokens += before;
-        if (whole.narrow) files[i].narrow += before;
+        files[i].tokens += before;
         before += whole.sources[i];
         if (i) files[i].map = (struct file_map){0};
         if (i) ok = (files[i].path = strdup(whole.path)) != NULL;

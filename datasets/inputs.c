@@ -124,7 +124,7 @@ static enum status skip_binary(struct gathering *g, size_t first, const char *na
             free(path);
     }
     inputs->count = kept;
-    if (kept > first || count == first) return STATUS_OK;
+    if (kept > first) return STATUS_OK;
     return err_set(
         g->err, STATUS_FAILED,
         "%.200s: %zu file%s, and none of them is text: each has a NUL byte among its first %d bytes "

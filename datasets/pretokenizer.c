@@ -2,6 +2,7 @@
 #include "datasets/pretokenizer.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <assert.h>
 #include <ctype.h>
 #include <pcre2.h>
 #include <stdbool.h>
@@ -175,9 +176,7 @@ static enum status compile(const char *pattern, const char *name, struct stage *
 enum status pretokenizer_new(const char *const *patterns, size_t count, const char *name,
                              struct pretokenizer **out, struct err *err)
 {
-    if (count > PRETOKENIZER_STAGES)
-        return err_set(err, STATUS_FAILED, "%s: %zu split patterns in a row (at most %d are supported)", name,
-                       count, PRETOKENIZER_STAGES);
+    assert(count <= PRETOKENIZER_STAGES);
     struct pretokenizer *made = calloc(1, sizeof *made);
     if (!made) return err_no_memory(err, "the split patterns of %s", name);
     recent_pages(made->recent_page);

@@ -33,8 +33,8 @@ enum { PRETOKENIZER_STAGES = 8 }; /* at most */
 struct pretokenizer;
 struct pretokenizer_scratch;
 
-/* With count 0 every run of valid text is one piece. `name` is for messages. STATUS_FAILED if a pattern does
- * not compile. The patterns must outlive the pretokenizer. */
+/* `count`: at most PRETOKENIZER_STAGES; with 0 every run of valid text is one piece. `name` is for messages.
+ * STATUS_FAILED if a pattern does not compile. The patterns must outlive the pretokenizer. */
 enum status pretokenizer_new(const char *const *patterns, size_t count, const char *name,
                              struct pretokenizer **out, struct err *err);
 void pretokenizer_free(struct pretokenizer *pretokenizer);

@@ -40,8 +40,8 @@ void token_list_release(struct token_list *list)
 /* Whether the vocabulary is the 256 bytes in order and nothing else. */
 static bool is_bytes(const struct bpe *bpe)
 {
-    if (bpe->vocab_size != 256 || bpe->merge_count || bpe->added_count || bpe->normalizer.count ||
-        bpe->characters || bpe->spaces.prefix)
+    if (bpe->vocab_size != 256 || bpe->added_count || bpe->normalizer.count || bpe->characters ||
+        bpe->spaces.prefix)
         return false;
     for (int b = 0; b < 256; b++)
         if (bpe->tokens[b].n != 1 || (unsigned char)bpe->tokens[b].bytes[0] != b) return false;

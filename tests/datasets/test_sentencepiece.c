@@ -225,6 +225,28 @@ TEST_CASE(saving_keeps_the_file_word_for_word)
     }
 }
 
+/* Characters that are all spelled in bytes: the same ids, and other rules. */
+TEST_CASE(tokens_for_bytes_that_have_no_character_are_not_bytes)
+{
+    json_t *vocab = json_object(), *document;
+    struct tokenizer *tokenizer = NULL;
+    struct err err = {0};
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
+        json_object_set_new(vocab, name, json_integer(b));
+    }
+    document = json_pack("{s:{s:b, s:o, s:[]}, s:{s:s}}", "model", "byte_fallback", 1, "vocab", vocab,
+                         "merges", "decoder", "type", "ByteFallback");
+    char *text = json_dumps(document, 0);
+    assert_ok(tokenizer_parse_json(text, strlen(text), "t.json", &tokenizer, &err), &err);
+    assert_string_equal(tokenizer_kind(tokenizer), "sentencepiece");
+    assert_round_trip(tokenizer, "a\xC3\xA9\xFF", 4);
+    tokenizer_close(tokenizer);
+    json_decref(document);
+    free(text);
+}
+
 #define NEVER_PREPENDED 0x29364717903CD627 /* of the first change below, in earlier versions */
 
 /* Whatever changes ids changes the checksum, so that no token file is read with another tokenizer. */
