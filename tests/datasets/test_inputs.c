@@ -457,6 +457,11 @@ TEST_CASE(the_mark_is_the_same_in_every_version)
             tokens[at] ^= 1;
         }
     }
+    struct token_file runs = {.tokens = tokens + 1000, .count = 40000}; /* of conversations */
+    struct corpus corpus = {.files = files, .file_count = 1, .tokens = 1000, .runs = &runs};
+    files[0].count = 1000;
+    uint64_t mark = corpus_mark_of(&corpus).checksum;
+    if (mark != 0xf6e928a906fa7371) fail_msg("with runs: 0x%" PRIx64, mark);
     free(files);
     free(tokens);
 }

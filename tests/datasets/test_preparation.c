@@ -127,6 +127,35 @@ TEST_CASE(texts_that_end_with_a_token_are_another_entry)
     }
 }
 
+/* Else everything would be prepared again after an update, and what is there would stay for nothing. */
+TEST_CASE(the_names_of_entries_are_those_of_earlier_versions)
+{
+    static const struct text_reading ends = {.ends = true}, other = {.text_key = "body"};
+    static const struct {
+        const char *name, *text, *tokenizer;
+        const struct text_reading *reading;
+        const char *key;
+    } cases[] = {
+        {"key.txt", "one two", "bytes", NULL, "4d1883e6eeb285845cc504fb5f6dad0b"},
+        {"key.txt", "one two", "bpe:260", NULL, "5b1d8a0ac64df9c13ce6e708020ac22b"},
+        {"key.txt", "one two", "bpe:260", &ends, "902f236688f601e2890ec613769b5d63"},
+        {"key.jsonl", "{\"text\": \"one\"}", "bytes", NULL, "3914fd6fc351e6da9cd8c8a5f2100a50"},
+        {"key.jsonl", "{\"body\": \"one\"}", "bytes", &other, "4793fbdeae314ebef618038b0ace0f19"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = scratch_path(cases[i].name);
+        struct corpus corpus;
+        struct err err = {0};
+        scratch_write(path, cases[i].text, strlen(cases[i].text));
+        assert_ok(corpus_open(path, cases[i].tokenizer, cases[i].reading, scratch_path("cache_names"), NULL,
+                              &corpus, &err),
+                  &err);
+        const char *entry = strrchr(corpus.files[0].path, '/') - 32;
+        if (strncmp(entry, cases[i].key, 32) != 0) fail_msg("%zu: %.32s", i, entry);
+        corpus_close(&corpus);
+    }
+}
+
 #define KEY "0123456789abcdef0123456789abcdef"
 
 TEST_CASE(names_in_the_cache_say_what_they_are)
