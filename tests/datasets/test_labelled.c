@@ -1,5 +1,7 @@
 /* Labelled texts: rows of CSV and JSONL, labels in sorted order, the split, and what is wrong with a file, by
  * its line. */
+#include <jansson.h>
+
 #include "datasets/labelled.h"
 #include "datasets/labelled_file.h"
 #include "tests/cmocka.h"
@@ -295,6 +297,34 @@ TEST_CASE(a_text_that_is_cut_keeps_the_tokens_around_it)
     token_list_release(&whole);
     token_list_release(&cut);
     tokenizer_close(tokenizer);
+    free(path);
+}
+
+TEST_CASE(a_text_of_which_the_tokenizer_leaves_nothing_is_empty)
+{
+    json_t *document = json_load_file("tests/fixtures/tokenizer/ours.json", 0, NULL);
+    const char *rows = "text,label\na,x\n--,z\nb,y\n";
+    char *path = rig_path("nothing.csv");
+    struct labelled data;
+    struct labelled_wish own = wish;
+    struct tokenizer *tokenizer;
+    struct err err;
+    json_object_set_new(
+        document, "normalizer",
+        json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", "-", "content", ""));
+    char *text = json_dumps(document, 0);
+    if (tokenizer_parse_json(text, strlen(text), "t.json", &tokenizer, &err)) fail_msg("%s", err.text);
+    own.tokenizer = tokenizer;
+    rig_write(path, rows, strlen(rows));
+    if (labelled_open(&data, path, &own, &err)) fail_msg("%s", err.text);
+    assert_int_equal(data.report.empty, 1);
+    assert_int_equal(data.report.empty_line, 3);
+    assert_int_equal(data.example_count, 2);
+    assert_int_equal(data.label_count, 2);
+    labelled_release(&data);
+    tokenizer_close(tokenizer);
+    json_decref(document);
+    free(text);
     free(path);
 }
 
