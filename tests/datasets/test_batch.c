@@ -275,6 +275,8 @@ TEST_CASE(rows_of_padding_alone_count_for_nothing)
     struct batch_source source = split_source(&split);
     assert_false(batch_source_counts(&source, 2));
     assert_true(batch_source_counts(&source, 3)); /* the last of three */
+    for (int i = 0; i <= ROWS * T; i++) tokens[i] = i > T ? PAD : 1;
+    assert_true(batch_source_counts(&source, 1)); /* the first one */
     split_release(&split);
 }
 

@@ -1,5 +1,6 @@
 /* What a preparation writes and what it leaves alone, and the entries of the cache. */
 #include <fcntl.h>
+#include <jansson.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -88,6 +89,31 @@ TEST_CASE(a_missing_text_is_named_wherever_it_stands)
         corpus_prepare(inputs, 2, "bytes", NULL, NULL, scratch_path("b.tok"), NULL, &summary, &err),
         STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "absent.txt: no such file"));
+}
+
+TEST_CASE(a_text_that_cannot_be_encoded_is_named)
+{
+    static const char *const threads[] = {"1", "2"};
+    const char *tokenizer = scratch_path("runaway.json"), *text = scratch_path("runaway.txt");
+    json_t *document = json_load_file(TOKENIZER_FIXTURES "ours.json", 0, NULL);
+    char many[200];
+    json_object_set_new(document, "pre_tokenizer",
+                        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s}]}", "type", "Sequence",
+                                  "pretokenizers", "type", "Split", "pattern", "Regex", "(?:a+)+[bc]",
+                                  "behavior", "Isolated", "type", "ByteLevel"));
+    assert_int_equal(json_dump_file(document, tokenizer, 0), 0);
+    json_decref(document);
+    memset(many, 'a', sizeof many);
+    scratch_write(text, many, sizeof many);
+    for (int i = 0; i < 2; i++) {
+        struct err err = {0};
+        setenv("OMP_NUM_THREADS", threads[i], 1);
+        assert_int_equal(prepare(text, tokenizer, scratch_path("runaway.tok"), &err), STATUS_FAILED);
+        if (!strstr(err.text,
+                    "/runaway.txt: the tokenizer's split pattern \"(?:a+)+[bc]\" failed on this text"))
+            fail_msg("%s", err.text);
+        unsetenv("OMP_NUM_THREADS");
+    }
 }
 
 /* The sidecar names the tokenizer, and JSON is UTF-8. */
