@@ -110,7 +110,7 @@ static enum status take(struct crew *c, uint64_t left, struct err *err)
 {
     enum status status = STATUS_OK;
     pthread_mutex_lock(&c->mutex);
-    while (!status && c->taken < c->given) {
+    while (!status) {
         struct slot *slot = &c->slots[c->taken % c->slot_count];
         if (!slot->done && c->given - c->taken <= left) break;
         if (!slot->done) {

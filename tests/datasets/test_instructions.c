@@ -185,15 +185,17 @@ TEST_CASE(an_answer_has_no_end_where_the_template_goes_on_otherwise)
 }
 
 /* `learned`: the texts of what a conversation teaches, with / between. */
-static void expect_learned(const char *template, const char *messages, const char *learned)
+static void expect_learned_by(const char *name, const char *template, const char *messages,
+                              const char *learned)
 {
     struct seen seen;
     struct err err = {0};
     struct tokenizer *tokenizer;
-    char line[1024], got[1024] = "";
-    assert_ok(tokenizer_open("tests/fixtures/tokenizer/qwen_style.json", &tokenizer, &err), &err);
+    char line[1024], got[1024] = "", path[100];
+    snprintf(path, sizeof path, "tests/fixtures/%s.json", name);
+    assert_ok(tokenizer_open(path, &tokenizer, &err), &err);
     snprintf(line, sizeof line, "{\"messages\": [%s]}", messages);
-    assert_ok(read_text(template, NULL, "tokenizer/qwen_style", line, &seen, &err), &err);
+    assert_ok(read_text(template, NULL, name, line, &seen, &err), &err);
     for (size_t i = 0, n; i < seen.tokens.count; i += n) {
         for (n = 1; i + n < seen.tokens.count && seen.mask.ids[i + n] == seen.mask.ids[i]; n++) continue;
         size_t bytes, used = strlen(got);
@@ -205,6 +207,11 @@ static void expect_learned(const char *template, const char *messages, const cha
     assert_string_equal(got, learned);
     release(&seen);
     tokenizer_close(tokenizer);
+}
+
+static void expect_learned(const char *template, const char *messages, const char *learned)
+{
+    expect_learned_by("tokenizer/qwen_style", template, messages, learned);
 }
 
 #define USER(text)    "{\"role\": \"user\", \"content\": \"" text "\"}"
@@ -234,6 +241,12 @@ TEST_CASE(tool_calls_are_learned_with_the_end_of_the_turn)
     expect_learned(tagged, none, "<call>\n[{\"x\": 1}]\n</call><|end|>");
     expect_learned(tagged, text, "look<call>\n[{\"x\": 1}]\n</call><|end|>");
     expect_learned(opened, text, "look<|pad|>[{\"x\": 1}]<|end|>");
+    /* a special token within, which ends no turn */
+    expect_learned_by(
+        "tokenizer/llama_style",
+        "{% for m in messages %}{% if m.role == 'user' %}({{ m.content }}){% else %}{{ m.content "
+        "or '' }}<|begin|>{{ m.tool_calls | tojson }}<|end|>{% endif %}{% endfor %}",
+        none, "<|begin|>[{\"x\": 1}]<|end|>");
     expect_learned(tagged, USER("a") ", " CALL_OF("look", "null"),
                    "<call>\n[{\"function\": {\"name\": \"look\"}}]\n</call><|end|>");
 }

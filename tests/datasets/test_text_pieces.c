@@ -226,6 +226,21 @@ TEST_CASE(conversations_are_cut_between_lines_and_numbered)
     free(text);
 }
 
+TEST_CASE(files_without_text_are_refused)
+{
+    char *paths[] = {(char *)(uintptr_t)write_lines("hollow.txt", ""),
+                     (char *)(uintptr_t)write_lines("hollow.jsonl", "\n")};
+    for (size_t count = 1; count < 3; count++) {
+        struct survey s = {0};
+        struct inputs texts = {.paths = paths, .count = count};
+        struct err err = {0};
+        assert_int_equal(text_pieces_each(&texts, 0, count, NULL, false, look, &s, &err), STATUS_FAILED);
+        assert_string_equal(strstr(err.text, "hollow.txt"),
+                            count == 1 ? "hollow.txt: is empty"
+                                       : "hollow.txt: is empty, as the other files are");
+    }
+}
+
 static enum status stop(void *context, const struct text_piece *piece, struct err *err)
 {
     struct lines *seen = context;
