@@ -307,4 +307,24 @@ TEST_CASE(learning_can_be_interrupted_at_every_report)
     free(text);
 }
 
+/* A terminal shows some of them a second. */
+TEST_CASE(many_small_texts_make_few_reports)
+{
+    enum { TEXTS = 30000, BYTES = 20 };
+    struct patience patience = {.left = 1 << 20};
+    struct progress progress = {.report = lose_patience, .context = &patience};
+    struct bpe_trainer *trainer = NULL;
+    struct err err = {0};
+    assert_ok(bpe_trainer_new(300, 1, &progress, &trainer, &err), &err);
+    for (uint64_t i = 0; i < TEXTS; i++) {
+        struct text_piece piece = {
+            .path = "", .text = "a text of some words", .n = BYTES, .total = TEXTS * BYTES};
+        piece.before = i * BYTES;
+        piece.after = piece.before + BYTES;
+        assert_ok(bpe_trainer_count(trainer, &piece, &err), &err);
+    }
+    assert_in_range(patience.calls, 2, 4); /* each quarter of a megabyte, and the end */
+    bpe_trainer_free(trainer);
+}
+
 TEST_MAIN()

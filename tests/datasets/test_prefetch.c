@@ -248,6 +248,8 @@ TEST_CASE(batches_that_no_memory_holds_are_an_error)
     assert_int_equal(prefetch_open(split_source(&split), INT_MAX, true, &prefetch, &err), STATUS_NO_MEMORY);
     assert_ptr_equal(prefetch, d);
     assert_non_null(strstr(err.text, "no memory for 3 batches"));
+    split.seq_len = 1824726041; /* a few bytes beyond 2^64 */
+    assert_int_equal(prefetch_open(split_source(&split), 421221772, true, &prefetch, &err), STATUS_NO_MEMORY);
 }
 
 int main(void)

@@ -135,6 +135,33 @@ TEST_CASE(a_failure_at_the_end_leaves_no_tokenizer_behind)
     assert_int_equal(scratch_entries(folder), 3); /* what was there stays */
 }
 
+static bool count_reports(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    int *reports = context;
+    (void)unit, (void)done, (void)total;
+    *reports += strcmp(what, "encoding") == 0;
+    return true;
+}
+
+TEST_CASE(many_short_lines_make_few_reports)
+{
+    enum { LINES = 10000 };
+    static const char line[] = "{\"text\": \"a\"}\n";
+    const char *path = scratch_path("short.jsonl");
+    int reports = 0;
+    struct progress progress = {.report = count_reports, .context = &reports};
+    struct corpus_summary summary;
+    struct err err = {0};
+    char *text = malloc(LINES * (sizeof line - 1));
+    for (size_t i = 0; i < LINES * (sizeof line - 1); i++) text[i] = line[i % (sizeof line - 1)];
+    scratch_write(path, text, LINES * (sizeof line - 1));
+    free(text);
+    assert_ok(
+        corpus_prepare(&path, 1, "bytes", NULL, NULL, scratch_path("short.tok"), &progress, &summary, &err),
+        &err);
+    assert_in_range(reports, 500, 2001);
+}
+
 /* ---- the cache ---- */
 
 TEST_CASE(texts_that_end_with_a_token_are_another_entry)

@@ -303,33 +303,6 @@ TEST_CASE(pieces_stay_small_whatever_a_file_expands_to)
     survey(documents, STATUS_CORRUPT, "line.jsonl.zst: line 1: is longer than 256 MiB");
 }
 
-/* A token file has no room for more than 255 bytes of it. */
-TEST_CASE(a_token_file_names_its_tokenizer_by_the_path_or_by_the_name_of_the_file)
-{
-    const char *text = write_lines("named.txt", "some text");
-    size_t n;
-    char *json = scratch_read(TOKENIZER_FIXTURES "ours.json", &n);
-    for (int bytes = 254; bytes <= 257; bytes++) {
-        char path[PATH_MAX], folder[PATH_MAX];
-        struct corpus_summary summary;
-        struct token_file file;
-        struct err err = {0};
-        size_t unused, used = (size_t)snprintf(folder, sizeof folder, "%s/", scratch_path("deep"));
-        size_t length = (size_t)bytes - strlen("/t.json");
-        for (; used < length; used++) folder[used] = used % 50 == 49 && used + 1 < length ? '/' : 'd';
-        folder[used] = 0;
-        assert_ok(file_make_folders(folder, &err), &err);
-        snprintf(path, sizeof path, "%s/%s", folder, "t.json");
-        assert_int_equal(strlen(path), bytes);
-        scratch_write(path, json, n);
-        free(prepare(text, path, NULL, &summary, &unused));
-        assert_ok(token_file_open(scratch_path("prepared.tok"), &file, &err), &err);
-        assert_string_equal(file.tokenizer, bytes < (int)sizeof file.tokenizer ? path : "t.json");
-        token_file_close(&file);
-    }
-    free(json);
-}
-
 /* ---- JSONL ---- */
 
 #define LINES                                                                                                \
@@ -438,9 +411,13 @@ TEST_CASE(text_files_end_with_the_token_where_that_is_asked_for)
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "no token that ends a document"));
     assert_false(file_exists(refused));
-    char *text = long_text(&without), *end = TOKENIZER_END; /* of several pieces: only the last one ends it */
+    static const char line[] = "abcdefghijklmnopqrstuvwxyz\n", end[] = TOKENIZER_END;
+    without =
+        (TEXT_PIECE / 26) * (sizeof line - 1); /* two pieces, of which only the last one ends the text */
+    char *text = malloc(without);
+    for (size_t i = 0; i < without; i++) text[i] = line[i % (sizeof line - 1)];
     struct corpus corpus;
-    assert_ok(corpus_open(write_text("long.txt.gz", text, without, 1), "bpe:300", &ends,
+    assert_ok(corpus_open(write_text("lines.txt.gz", text, without, 1), "bpe:300", &ends,
                           scratch_path("cache_long"), NULL, &corpus, &err),
               &err);
     char *decoded = tokenizer_decode(corpus.tokenizer, corpus.files[0].tokens, corpus.tokens, &with);

@@ -1,4 +1,7 @@
 /* Corpora of token files: the largest id, the tokenizer, and the vocabulary before any of them is read. */
+#include <limits.h>
+
+#include "core/base/file.h"
 #include "datasets/corpus.h"
 #include "datasets/preparation.h"
 #include "tests/cmocka.h"
@@ -67,6 +70,35 @@ TEST_CASE(the_size_of_the_vocabulary_is_known_before_the_corpus_is_read)
         if (corpus_vocabulary(cases[i].train, cases[i].tokenizer) != cases[i].size)
             fail_msg("%s with %s: %d", cases[i].train, cases[i].tokenizer,
                      (int)corpus_vocabulary(cases[i].train, cases[i].tokenizer));
+}
+
+/* A token file has no room for more than 255 bytes of it. */
+TEST_CASE(a_token_file_names_its_tokenizer_by_the_path_or_by_the_name_of_the_file)
+{
+    const char *text = scratch_path("named.txt"), *prepared = scratch_path("prepared.tok");
+    size_t n;
+    scratch_write(text, "some text", 9);
+    char *json = scratch_read(TOKENIZER_FIXTURES "ours.json", &n);
+    for (int bytes = 254; bytes <= 257; bytes++) {
+        char path[PATH_MAX], folder[PATH_MAX];
+        struct corpus_summary summary;
+        struct token_file file;
+        struct err err = {0};
+        size_t used = (size_t)snprintf(folder, sizeof folder, "%s/", scratch_path("deep"));
+        size_t length = (size_t)bytes - strlen("/t.json");
+        for (; used < length; used++) folder[used] = used % 50 == 49 && used + 1 < length ? '/' : 'd';
+        folder[used] = 0;
+        assert_ok(file_make_folders(folder, &err), &err);
+        snprintf(path, sizeof path, "%s/%s", folder, "t.json");
+        assert_int_equal(strlen(path), bytes);
+        scratch_write(path, json, n);
+        assert_ok(corpus_prepare((const char *[]){text}, 1, path, NULL, NULL, prepared, NULL, &summary, &err),
+                  &err);
+        assert_ok(token_file_open(prepared, &file, &err), &err);
+        assert_string_equal(file.tokenizer, bytes < (int)sizeof file.tokenizer ? path : "t.json");
+        token_file_close(&file);
+    }
+    free(json);
 }
 
 TEST_MAIN()
