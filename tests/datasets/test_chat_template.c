@@ -138,6 +138,8 @@ TEST_CASE(what_is_not_supported_is_named_with_its_line)
         {"{% end %}", "the tag {% end %} is not supported"},
         {"{% for 1 in x %}", "expected a name, found '1'"},
         {"{{ f(*x) }}", "* and ** among arguments"},
+        {"{{ f(**x) }}", "* and ** among arguments"},
+        {"{{ 'a' * 'b' }}", "the operator is not supported between a string and a string"},
         {"{{ x[] }}", "expected an index, found ']'"},
         {"{{ 1 is odd is even }}", "tests cannot follow each other: 'is'"},
         {"{% break %}", "outside of a loop: 'break'"},
