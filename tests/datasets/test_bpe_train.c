@@ -260,7 +260,7 @@ TEST_CASE(sizes_out_of_range_are_refused)
     struct err err = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         assert_int_equal(bpe_trainer_new(sizes[i], 1, NULL, &trainer, &err), STATUS_USAGE);
-        char words[80];
+        char words[100];
         snprintf(words, sizeof words,
                  "a vocabulary of %d tokens: give a number from 256 (the bytes) to 1000000", sizes[i]);
         assert_string_equal(err.text, words);
