@@ -70,8 +70,7 @@ static bool copy_sidecar(json_t *root, struct token_file *file, json_int_t *toke
                     "checksum", &sum) != 0 ||
         strlen(tokenizer) >= sizeof file->tokenizer ||
         strlen(tokenizer_file) >= sizeof file->tokenizer_file || strchr(tokenizer_file, '/') || vocab < 0 ||
-        vocab > INT32_MAX || !is_checksum(checksum) || (sum && !is_checksum(sum)) ||
-        !copy_sources(json_object_get(root, "sources"), file))
+        vocab > INT32_MAX || !is_checksum(checksum) || (sum && !is_checksum(sum)))
         return false;
     strcpy(file->tokenizer, tokenizer);
     strcpy(file->tokenizer_file, tokenizer_file);
@@ -116,6 +115,11 @@ static enum status read_sidecar(struct token_file *file, struct err *err)
                          "%s: belongs to another token file: it lists %lld tokens, but %s has %llu (prepare "
                          "it again)",
                          path, (long long)tokens, file->path, (unsigned long long)file->count);
+    else if (!copy_sources(json_object_get(root, "sources"), file))
+        status = err_set(err, STATUS_CORRUPT,
+                         "%s: \"sources\" are not whole numbers that add up to its %llu tokens (prepare the "
+                         "token file again)",
+                         path, (unsigned long long)file->count);
     json_decref(root);
     return status;
 }
