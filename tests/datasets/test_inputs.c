@@ -528,9 +528,9 @@ TEST_CASE(validation_tokens_must_fit_the_corpus)
     assert_ok(corpus_open_validation(&corpus, scratch_path("t299.tok"), NULL, cache, NULL, &err), &err);
     corpus_close(&corpus);
     open_corpus(scratch_path("t300.tok"), "bpe:2048", &corpus);
-    scratch_tok(val, (uint32_t[]){12, 300, 3}, 3);
+    scratch_tok(val, (uint32_t[]){12, 305, 3}, 3);
     assert_int_equal(corpus_open_validation(&corpus, val, NULL, cache, NULL, &err), STATUS_CORRUPT);
-    assert_non_null(strstr(err.text, "val.tok: token 1 has the id 300, but the vocabulary has 300"));
+    assert_non_null(strstr(err.text, "val.tok: token 1 has the id 305, but the vocabulary has 300"));
     assert_null(corpus.validation);
     assert_int_equal(corpus_open_validation(&corpus, scratch_path("t299.tok"), NULL, cache, NULL, &err),
                      STATUS_USAGE);
