@@ -123,14 +123,16 @@ static enum status fetch(void *context, void *host, const struct safetensor *gro
 }
 
 struct writing {
-    int rows;
+    int rows, vocab_size;
+    json_t *tokenizer;
+    struct file_map chat; /* a template of its own; empty: it keeps the old one */
     const struct progress *progress;
 };
 
 /* Writes the weights of `folder` with more rows. */
-static enum status write_grown(void *context, const char *folder, const char *path, struct err *err)
+static enum status write_weights(const struct writing *w, const char *folder, const char *path,
+                                 struct err *err)
 {
-    const struct writing *w = context;
     struct progress_meter meter = {w->progress, "adding tokens", 0, 0, 0};
     struct growing g = {.rows = w->rows, .meter = &meter};
     struct model_config config;
@@ -157,14 +159,30 @@ static enum status write_grown(void *context, const char *folder, const char *pa
 
 /* ---- the folder ---- */
 
-static enum status set_vocab_size(const char *folder, int size, struct err *err)
+static enum status write_config(const struct writing *w, const char *folder, const char *to, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     json_t *config;
     enum status status = json_file_read(checkpoint_join(path, folder, "config.json"), 0, &config, err);
     if (status) return status;
-    json_object_set_new(config, "vocab_size", json_integer(size));
-    return json_file_write(path, config, JSON_INDENT(2), err);
+    json_object_set_new(config, "vocab_size", json_integer(w->vocab_size));
+    return json_file_write(checkpoint_join(path, to, "config.json"), config, JSON_INDENT(2), err);
+}
+
+/* All that is new goes into the folder before it gets its name. */
+static enum status write_model(void *context, const char *folder, const char *path, struct err *err)
+{
+    const struct writing *w = context;
+    char to[CHECKPOINT_PATH], file[CHECKPOINT_PATH];
+    snprintf(to, sizeof to, "%.*s", (int)(strrchr(path, '/') - path), path);
+    enum status status = write_weights(w, folder, path, err);
+    if (!status) status = write_config(w, folder, to, err);
+    if (!status)
+        status = json_file_write(checkpoint_join(file, to, "tokenizer.json"), json_incref(w->tokenizer),
+                                 JSON_INDENT(2), err);
+    if (status || !w->chat.data) return status;
+    return file_write_atomic(checkpoint_join(file, to, "chat_template.jinja"), w->chat.data, w->chat.size,
+                             err);
 }
 
 /* Opens the file of a chat template, if there is one, and checks that it can be read as one. */
@@ -181,28 +199,17 @@ static enum status open_template(const char *path, struct file_map *out, struct 
 enum status checkpoint_add_tokens(const char *folder, const struct token_addition *addition, const char *to,
                                   const struct progress *progress, struct tokens_added *out, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
-    json_t *tokenizer = NULL;
     struct model_config config;
-    struct file_map chat = {0};
     struct writing writing = {.progress = progress};
     int ids = 0;
     *out = (struct tokens_added){0};
     enum status status = hugging_face_read_config(folder, &config, err);
-    if (!status) status = extend_tokenizer(folder, addition, &tokenizer, &ids, &out->tokens, err);
-    if (!status) status = open_template(addition->chat_template, &chat, err);
+    if (!status) status = extend_tokenizer(folder, addition, &writing.tokenizer, &ids, &out->tokens, err);
+    if (!status) status = open_template(addition->chat_template, &writing.chat, err);
     writing.rows = out->rows = ids > config.vocab_size ? ids - config.vocab_size : 0;
-    out->vocab_size = config.vocab_size + out->rows;
-    if (!status) status = checkpoint_export_with(folder, folder, to, write_grown, &writing, &out->bytes, err);
-    if (!status) {
-        status = json_file_write(checkpoint_join(path, to, "tokenizer.json"), json_incref(tokenizer),
-                                 JSON_INDENT(2), err);
-        if (!status) status = set_vocab_size(to, out->vocab_size, err);
-        checkpoint_join(path, to, "chat_template.jinja");
-        if (!status && chat.data) status = file_write_atomic(path, chat.data, chat.size, err);
-        if (status) file_remove_tree(to, NULL);
-    }
-    file_map_close(&chat);
-    json_decref(tokenizer);
+    writing.vocab_size = out->vocab_size = config.vocab_size + out->rows;
+    if (!status) status = checkpoint_export_with(folder, folder, to, write_model, &writing, &out->bytes, err);
+    file_map_close(&writing.chat);
+    json_decref(writing.tokenizer);
     return status;
 }

@@ -489,10 +489,11 @@ static enum status export_with(const char *folder, const char *words, const char
     *bytes = 0;
     enum status status = file_make_folders(temporary, err);
     if (!status) status = write(context, folder, checkpoint_join(path, temporary, files[MODEL]), err);
-    bool alone = !status && stat(path, &st) != 0;
-    if (!status && !alone) *bytes += st.st_size;
-    for (int i = 0; !status && i < FILES; i++) /* weights are written already */
-        if (i >= CONFIG ? i != TRAINER : alone && (i == ADAPTER || i == ADAPTER_CONFIG))
+    bool alone = !status && !file_exists(path);
+    for (int i = 0; !status && i < FILES; i++)
+        if (stat(checkpoint_join(path, temporary, files[i]), &st) == 0) /* written just now */
+            *bytes += st.st_size;
+        else if (i >= CONFIG ? i != TRAINER : alone && (i == ADAPTER || i == ADAPTER_CONFIG))
             status = hand_over(i > TRAINER ? words : folder, i == ADAPTER ? adapter : files[i], temporary,
                                files[i], false, bytes, err);
     if (!status && file_exists_in(temporary, "tokenizer.json"))

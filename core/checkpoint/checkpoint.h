@@ -290,7 +290,8 @@ const char *checkpoint_prefix(int kind);
 enum status checkpoint_open_weights(const char *folder, const struct model *model, struct safetensors *file,
                                     struct err *err);
 
-/* Writes the weights of the model in FOLDER to `path`; nothing if it holds adapters, which are copied. */
+/* Writes the weights of the model in FOLDER to `path`; nothing if it holds adapters, which are copied. Other
+ * files that it writes beside them take the place of FOLDER's. */
 typedef enum status checkpoint_writer(void *context, const char *folder, const char *path, struct err *err);
 /* checkpoint_export with another writer, and with the tokenizer of the folder `words`. */
 enum status checkpoint_export_with(const char *folder, const char *words, const char *to,

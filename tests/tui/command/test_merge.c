@@ -12,6 +12,7 @@
 #include "tests/tui/command/adapter_stage.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
+#include "tests/tui/command/traced.h"
 
 #define PEFT "tests/fixtures/peft/"
 
@@ -249,6 +250,41 @@ STAGE_CASE(what_cannot_be_added_leaves_no_folder, struct stage *s)
         "File too large");
     assert_false(file_exists(to));
     assert_int_equal(stage_count_leftovers(s), 0);
+}
+
+struct newcomer {
+    const char *folder;
+    int late;
+};
+
+/* How many files of the new folder are written after it has its name. */
+static int count_late(void *context, const struct traced_call *call)
+{
+    const char *to = call->kind == TRACED_RENAME ? call->to : call->path;
+    bool writes = call->kind == TRACED_RENAME || call->kind == TRACED_WRITE || call->kind == TRACED_REMOVE;
+    struct newcomer *n = context;
+    n->late += writes && strncmp(to, n->folder, strlen(n->folder)) == 0 && to[strlen(n->folder)] == '/';
+    return 0;
+}
+
+STAGE_CASE(a_model_with_more_tokens_is_whole_as_soon_as_it_has_its_name, struct stage *s)
+{
+    struct newcomer n = {stage_path(s, "more"), 0};
+    const char *template = stage_path(s, "chat.jinja");
+    const char *words[] = {"model", "add-tokens", "plain", n.folder, "<|x|>", "--template", template, NULL};
+    stage_write(template, "{{ messages }}", 14);
+    process_run(0, "train", s->config, "--name=plain", "--data.tokenizer=bpe:300", "--model.vocab_size=300",
+                "--train.total_steps=1", "--progress=none", NULL);
+    struct traced traced = {.arguments = words,
+                            .out = stage_path(s, "out"),
+                            .err = stage_path(s, "err"),
+                            .seconds = 60,
+                            .before = count_late,
+                            .context = &n};
+    assert_int_equal(traced_run(&traced), 0);
+    assert_int_equal(n.late, 0);
+    assert_string_equal(stage_read(kept_format("%s/chat_template.jinja", n.folder)), "{{ messages }}");
+    assert_non_null(strstr(stage_read(kept_format("%s/config.json", n.folder)), "\"vocab_size\": 301"));
 }
 
 TEST_MAIN()
