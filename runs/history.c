@@ -92,8 +92,11 @@ double run_history_measure(const struct run_history *history, int64_t step, cons
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,
                                  struct checkpoint_record **out, size_t *count, struct err *err)
 {
-    static const char still_best[] = "and kind = 'best' and segment = (select max(segment) from checkpoints c"
-                                     " where run_id = ?1 and step = t.step) order by segment desc, step desc";
+    static const char still_best[] =
+        "and (kind = 'best' or (kind = 'forked' and step = (select best_step from early_stopping"
+        "  where run_id = ?1 order by segment desc, step desc limit 1)))"
+        " and segment = (select max(segment) from checkpoints c where run_id = ?1 and step = t.step)"
+        " order by segment desc, step desc";
     struct table_request request = {TABLE_CHECKPOINTS, run_id, still_best, SIZE_MAX, sizeof **out, false};
     return table_list(store, &request, arena, out, count, err);
 }

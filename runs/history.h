@@ -42,7 +42,7 @@ const struct measure_record *run_history_find(const struct run_history *history,
 double run_history_measure(const struct run_history *history, int64_t step, const char *name);
 
 /* Lists the steps whose newest checkpoint was written as the best one; a later segment may have written
- * another kind. */
+ * another kind. The one that a fork began with is among them while no evaluation of the fork was better. */
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,
                                  struct checkpoint_record **out, size_t *count, struct err *err);
 /* Lists the checkpoints that the run has written, without those whose steps were trained anew, newest first.

@@ -202,6 +202,23 @@ STAGE_CASE(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_chan
     assert_string_equal(wild, killed);
 }
 
+/* At such a rate no weight changes, so the first evaluation stays the best. */
+STAGE_CASE(the_checkpoint_that_a_fork_began_with_is_its_best_until_it_improves, struct stage *s)
+{
+    static const char *const settings[] = {"--train.learning_rate=1e-30", "--eval.early=false",
+                                           "--sample.every=0", "--checkpoint.keep=9", "--progress=none"};
+    process_run(0, "train", s->config, "--name=base", settings[0], settings[1], settings[2], settings[3],
+                settings[4], NULL);
+    process_run(0, "fork", "base", "--step=10", "--name=twin", "--progress=none", NULL);
+    stage_expect(s, "select count(*) from checkpoints where kind = 'best'", "1"); /* that of base */
+    char *info = process_output("model", "info", "twin", "--best", NULL);
+    assert_non_null(strstr(info, "twin/checkpoints/step-10"));
+    process_run(0, "clean", "twin", "--yes", NULL);
+    info = process_output("model", "info", "twin", "--best", NULL);
+    assert_non_null(strstr(info, "twin/checkpoints/step-10"));
+    process_run(1, "model", "info", "twin", "--step=20", NULL); /* neither the best nor the newest */
+}
+
 /* A run of 30 steps that decays in its last 10, and the decay alone from a run that has a stable rate for
  * longer. */
 STAGE_CASE(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length, struct stage *s)
