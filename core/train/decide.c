@@ -43,10 +43,11 @@ struct decision decide(const struct facts *f)
     }
     if (f->trouble) return act(ACTION_ROLL_BACK);
     bool all = f->step >= f->total;
-    if (f->in_flight && (f->due || f->ordered || f->leave || all)) return act(ACTION_SETTLE);
+    bool stops = f->leave || f->far_enough;
+    if (f->in_flight && (f->due || f->ordered || stops || all)) return act(ACTION_SETTLE);
     if (f->skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) return end(f, TRAIN_DIVERGED);
     if (f->not_finite) return end(f, TRAIN_NOT_FINITE);
-    if (due & DUE_EARLY) { /* not worth waiting for when the run is to stop */
+    if (due & DUE_EARLY) { /* not worth waiting for when the run is to leave */
         if (!f->asked && !f->ordered) return act(ACTION_ASK);
         if (f->leave) due &= ~(unsigned)(DUE_EVALUATION | DUE_SAMPLE);
     }
@@ -59,7 +60,7 @@ struct decision decide(const struct facts *f)
     if (f->ordered) return act(ACTION_OBEY);
     if (all && !f->evaluated) return act(ACTION_EVALUATE);
     if (all) return end(f, TRAIN_FINISHED);
-    if (f->leave) return end(f, TRAIN_STOPPED);
+    if (stops) return end(f, TRAIN_STOPPED);
     if (!f->asked) return act(ACTION_ASK);
     if (f->pause) return act(ACTION_REST);
     if (f->patience_used_up) return end(f, TRAIN_EARLY_STOPPED);

@@ -45,6 +45,7 @@ struct facts {
     bool patience_used_up; /* of early stopping */
     bool asked;            /* the observer was asked since the last action */
     bool leave, pause;     /* requested by the observer, or ordered */
+    bool far_enough;       /* to stop, but in no hurry: setup.until */
     bool ordered;          /* an order is waiting */
     struct order order;
     enum status failure; /* why training cannot continue (device or host); STATUS_OK: it can */

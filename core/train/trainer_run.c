@@ -133,8 +133,8 @@ static enum status ask(struct trainer *t, struct err *err)
     t->facts.ordered = o->next_order(o->context, trainer_queued(t), &t->facts.order);
     if (t->facts.ordered) return STATUS_OK; /* one at a time */
     t->facts.asked = true;
-    bool far_enough = t->setup.until > 0 && trainer_queued(t) >= t->setup.until;
-    if (far_enough || o->leave(o->context)) t->facts.leave = true;
+    t->facts.far_enough = t->setup.until > 0 && trainer_queued(t) >= t->setup.until;
+    if (o->leave(o->context)) t->facts.leave = true;
     return STATUS_OK;
 }
 

@@ -221,6 +221,8 @@ TEST_CASE(an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop)
     expect(f, ACTION_ASK);
     f.asked = true;
     expect(f, ACTION_EVALUATE);
+    f.far_enough = true; /* nobody waits */
+    expect(f, ACTION_EVALUATE);
     f.leave = true;
     expect_end(f, TRAIN_STOPPED);
     f.due &= ~(unsigned)DUE_EARLY; /* a regular one is part of the run's history */
