@@ -96,6 +96,11 @@ TEST_CASE(the_head_of_a_run_is_whole_in_a_narrow_terminal_and_has_no_negative_nu
         if (!strstr(grid_row(&grid, 1, row, sizeof row), "  elapsed 14h 00m")) fail_msg("%s", row);
         grid_release(&grid);
     }
+    struct run_info almost = {.status = RUN_RUNNING, .steps = 99999, .total_steps = 100000};
+    grid = make_grid(80, 2, GLYPHS_BRAILLE);
+    label_draw_run(&grid, &almost, 100);
+    if (!strstr(grid_row(&grid, 1, row, sizeof row), " 99.9%  ")) fail_msg("%s", row);
+    grid_release(&grid);
     grid = make_grid(90, 2, GLYPHS_BRAILLE); /* the clock was set back */
     label_draw_run(&grid, &run, 100);
     assert_non_null(strstr(grid_row(&grid, 0, row, sizeof row), "no sign of life for 0"));
