@@ -153,8 +153,10 @@ static enum status look_at_mount(struct store *store, struct err *err)
     return err_set(
         err, STATUS_IO,
         "%s: is on a file system (%s) where locks hold for one host alone, so that two hosts could damage "
-        "the database (set ANNEAL_STORE to a folder on a local disk, and move an anneal.db there)",
-        store->path, store->mount.type);
+        "the database (%s)",
+        store->path, store->mount.type,
+        store->foreign ? "copy its folder to a local disk, and name the copy"
+                       : "set ANNEAL_STORE to a folder on a local disk, and move an anneal.db there");
 }
 
 /* Runs a pragma about the journal; *right: the mode is then the wanted one. */
