@@ -339,11 +339,6 @@ enum status recovery_repair(struct store *store, const char *run_id, struct repa
     return out->err.status = STATUS_OK;
 }
 
-static int is_visible(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
-
 enum status recovery_repair_all(struct store *store, struct arena *arena, struct repair **out, size_t *count,
                                 struct err *err)
 {
@@ -351,7 +346,7 @@ enum status recovery_repair_all(struct store *store, struct arena *arena, struct
     struct dirent **folders = NULL;
     void *list = NULL;
     enum status status = file_format_path(runs, sizeof runs, err, "%s/runs", store_home(store));
-    int n = status ? 0 : scandir(runs, &folders, is_visible, alphasort);
+    int n = status ? 0 : scandir(runs, &folders, file_is_visible, alphasort);
     *count = 0;
     for (int i = 0; i < n; i++) {
         const char *id = folders[i]->d_name;

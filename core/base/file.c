@@ -325,6 +325,11 @@ double file_free_bytes(const char *path)
     return lacks_inodes(&disk) ? 0 : (double)disk.f_bavail * (double)disk.f_frsize;
 }
 
+int file_is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
 bool file_is_temporary(const char *name)
 {
     const char *found = NULL;

@@ -90,6 +90,10 @@ bool file_lacks_inodes(const char *path);
 /* Whether this is the name of a temporary file or folder of anneal's, "NAME.tmp-PID". */
 bool file_is_temporary(const char *name);
 
+/* For scandir: whether the name does not begin with a dot. */
+struct dirent;
+int file_is_visible(const struct dirent *entry);
+
 bool file_exists(const char *path);
 bool file_exists_in(const char *folder, const char *name);
 /* The same, but STATUS_IO where that cannot be known, such as in a folder that may not be entered. */

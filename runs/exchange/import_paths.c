@@ -152,11 +152,6 @@ static int is_log(const struct dirent *entry)
     return is_events(entry) || text_ends_with(entry->d_name, ".wandb");
 }
 
-static int is_visible(const struct dirent *entry)
-{
-    return *entry->d_name != '.';
-}
-
 /* The entries of a folder by name, with numbers in their order, which the caller frees; NULL: there are none.
  */
 static struct dirent **list_folder(const char *path, int (*filter)(const struct dirent *), int *count)
@@ -209,7 +204,7 @@ static enum status read_parts(struct import *import, const char *folder, const c
 {
     char path[PATH_MAX], name[sizeof import->part];
     int count, found;
-    struct dirent **entries = list_folder(folder, is_visible, &count);
+    struct dirent **entries = list_folder(folder, file_is_visible, &count);
     enum status status = STATUS_OK;
     for (int i = 0; !status && i < count; i++) {
         status = file_format_path(path, sizeof path, import->err, "%s/%s", folder, entries[i]->d_name);
@@ -236,7 +231,7 @@ static void find_logs(const char *path, char *buf, size_t size, bool *parts)
 {
     char folder[PATH_MAX];
     int count;
-    struct dirent **entries = list_folder(path, is_visible, &count);
+    struct dirent **entries = list_folder(path, file_is_visible, &count);
     *buf = '\0';
     *parts = true;
     for (int i = 0; i < count; i++) {
@@ -357,7 +352,7 @@ static enum status search_folder(struct search *search, const char *folder, cons
     find_logs(folder, inside, sizeof inside, &parts);
     if (parts || has_logs(folder) || has_table(folder, path) || is_closed(folder))
         return add_run(search, folder, name);
-    struct dirent **entries = list_folder(folder, is_visible, &count);
+    struct dirent **entries = list_folder(folder, file_is_visible, &count);
     enum status status = STATUS_OK;
     for (int i = 0; !status && depth < DEPTH_MAX && i < count; i++) {
         const char *entry = entries[i]->d_name, *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";

@@ -284,18 +284,13 @@ static enum status check_orphan(struct doctor *d, const char *name, struct err *
     return check_checkpoints(d, name, &newest, &count, err);
 }
 
-static int is_visible(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
-
 enum status doctor_check_folders(struct doctor *d, struct err *err)
 {
     char path[PATH_MAX];
     struct dirent **folders = NULL;
     struct run_info known;
     enum status status = file_format_path(path, sizeof path, err, "%s/runs", d->home);
-    int n = status ? 0 : scandir(path, &folders, is_visible, alphasort);
+    int n = status ? 0 : scandir(path, &folders, file_is_visible, alphasort);
     for (int i = 0; i < n; i++) {
         if (!status && (!d->store || run_get(d->store, folders[i]->d_name, &known, NULL) == STATUS_NOT_FOUND))
             status = check_orphan(d, folders[i]->d_name, err);
