@@ -116,12 +116,13 @@ static void print_word(const char *word)
 
 /* Prints the command that trains with this key as large as fits. */
 static void print_command(const struct fit_report *r, const struct words *words, const char *device,
-                          const char *key, int value)
+                          int ranks, const char *key, int value)
 {
     size_t n = strlen(key);
     printf("  %s train", TEXT_PROGRAM);
     if (words->count) print_word(words->words[0]);
     if (device) printf(" --device %s", device);
+    if (ranks > 1) printf(" --ranks %d", ranks);
     for (int i = 0; i < words->setting_count; i++) {
         const char *bare = words->settings[i] + 2;
         if (strncmp(bare, key, n) != 0 || bare[n] != '=') print_word(words->settings[i]);
@@ -153,6 +154,6 @@ void fit_report_print(struct output *out, const struct fit_report *r, const stru
     if (r->batch) print_fit("", r->batch, input->T, r->batch_limit);
     if (r->length) print_fit(r->batch ? ", or" : "", input->B, r->length, r->length_limit);
     putchar('\n');
-    if (r->batch) print_command(r, words, device, "train.batch_size", r->batch);
-    if (r->length) print_command(r, words, device, "train.seq_len", r->length);
+    if (r->batch) print_command(r, words, device, input->ranks, "train.batch_size", r->batch);
+    if (r->length) print_command(r, words, device, input->ranks, "train.seq_len", r->length);
 }

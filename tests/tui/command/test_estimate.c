@@ -157,6 +157,9 @@ STAGE_CASE(a_batch_that_is_said_to_fit_is_the_largest, struct stage *s)
     assert_non_null(strstr(process_stdout(p), kept_format(" train %s --device cpu --train.seed=7 "
                                                           "--train.batch_size=%d",
                                                           s->config, batch)));
+    p = process_run(0, "estimate", s->config, "--fit=8MiB", "--ranks=2", NULL);
+    assert_non_null(
+        strstr(process_stdout(p), kept_format(" train %s --ranks 2 --train.batch_size=", s->config)));
     p = process_run(0, "estimate", s->config, "--fit=1KiB", NULL);
     assert_non_null(strstr(process_stdout(p), "\nNot even one sequence of 32 tokens fits.\n"));
 }
