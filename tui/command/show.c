@@ -22,7 +22,7 @@
 #include "tui/command/output.h"
 #include "tui/view/labels.h"
 
-enum { ROWS_SHOWN = 10 /* of a list, on the page */ };
+enum { ROWS_SHOWN = 10 /* of a list, on the page */, ID_TIME_LENGTH = 16 /* "20260131-120000-" */ };
 
 /* One run with everything that is shown of it; lists are newest first. */
 struct show {
@@ -346,8 +346,10 @@ static void show_trainer(struct output *o, const struct show *s)
 /* A summary of a run, in a reader's order of interest. */
 static void show_summary(struct output *o, const struct run_info *run)
 {
+    size_t before = strlen(run->id) - strlen(run->name); /* the date and the time, or nothing */
     output_line(o, "run", "%s", run->id);
-    if (!text_ends_with(run->id, run->name)) output_line(o, "name", "%s", run->name);
+    if (!text_ends_with(run->id, run->name) || (before && before != ID_TIME_LENGTH))
+        output_line(o, "name", "%s", run->name);
     output_line(o, "status", "%s%s%s", status_words[run->status], *run->message ? ": " : "", run->message);
     if (*run->tags) output_line(o, "tags", "%s", run->tags);
     if (*run->note) output_line(o, "note", "%s", run->note);

@@ -259,7 +259,10 @@ TEST_CASE(numbers_that_are_odd_are_shown_as_what_they_are)
     assert_non_null(strstr(line_of(out, id, line, sizeof line), " 5.2500 "));
     out = process_output("show", "early", NULL);
     assert_non_null(strstr(out, "5.2500 after 0 steps\n"));
-    out = process_output("show", "early", "--json", NULL);
+    assert_null(strstr(out, "\nname  "));
+    store_fixture_sql(home, "update runs set name = 'ly'"); /* its id ends so, too */
+    assert_non_null(strstr(process_output("show", id, NULL), "\nname               ly\n"));
+    out = process_output("show", id, "--json", NULL);
     json_t *root = stage_json(out), *train = json_object_get(json_object_get(root, "config"), "train");
     assert_true(json_is_true(json_object_get(train, "async")));
     assert_true(json_is_false(json_object_get(train, "graph")));
