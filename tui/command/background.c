@@ -56,8 +56,8 @@ enum status background_watch(const char *command, char **argv, const struct run_
                              struct err *err)
 {
     char id[RUN_ID_MAX];
-    const char *arguments[LAUNCH_WORDS_MAX + 1] = {command};
-    size_t count = 1;
+    const char *arguments[LAUNCH_WORDS_MAX + 1] = {command, LAUNCH_PROGRESS};
+    size_t count = 2;
     struct launch launch = {0};
     struct store *store = NULL;
     bool out = isatty(STDOUT_FILENO);
@@ -66,15 +66,13 @@ enum status background_watch(const char *command, char **argv, const struct run_
                        "--watch: the workbench needs a terminal, but standard %s is not one (without "
                        "--watch anneal trains and prints its progress)",
                        out ? "input" : "output");
-    for (; *argv && count < LAUNCH_WORDS_MAX - 1; argv++) {
+    for (; *argv && count < LAUNCH_WORDS_MAX; argv++) {
         if (strcmp(*argv, "--progress") == 0 && argv[1])
             argv++;
         else if (strcmp(*argv, "--watch") != 0 && strncmp(*argv, "--progress=", 11) != 0)
             arguments[count++] = *argv;
     }
     if (*argv) return err_set(err, STATUS_USAGE, "more than %d arguments", LAUNCH_WORDS_MAX);
-    arguments[count++] = LAUNCH_PROGRESS;
-    arguments[count] = NULL;
     enum status status = store_open(NULL, STORE_WRITE, &store, err);
     interrupt_catch(); /* first: a Ctrl-C that ended only this process would leave the trainer behind */
     if (!status) status = launch_start(&launch, store_home(store), arguments, resumed, err);

@@ -69,7 +69,7 @@ STAGE_CASE(resume_and_fork_with_watch_arrive_at_their_run, struct stage *s)
 
 STAGE_CASE(where_no_workbench_can_open_watch_says_what_has_started, struct stage *s)
 {
-    const char *const train[] = {"train", s->config, "--name=new", "--watch", NULL};
+    const char *const train[] = {"train", "--name=new", "--watch", "--", s->config, NULL};
     struct pty *pty =
         pty_open(&(struct pty_options){.rows = 24, .columns = 400, .term = "dumb", .arguments = train});
     assert_int_equal(pty_wait_exit(pty), 1);
