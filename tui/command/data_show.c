@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -194,8 +193,7 @@ static char *text_of(const struct row *r, const struct place *places, int from, 
 
 static void print_text(const struct row *r, const struct place *places, int count)
 {
-    const char *no_color = getenv("NO_COLOR");
-    bool color = isatty(STDOUT_FILENO) && !(no_color && *no_color);
+    bool color = output_has_color(stdout);
     for (int from = 0, to; from < count; from = to) {
         bool learned = places[from].learned;
         for (to = from + 1; to < count && places[to].learned == learned && places[to].position; to++) {

@@ -38,6 +38,12 @@ bool output_is_terminal(FILE *out)
     return isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
 }
 
+bool output_has_color(FILE *out)
+{
+    const char *no_color = getenv("NO_COLOR");
+    return output_is_terminal(out) && !(no_color && *no_color);
+}
+
 int output_columns(FILE *out)
 {
     int64_t columns;

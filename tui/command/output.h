@@ -28,6 +28,8 @@ bool output_ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Whether it is a terminal that can move its cursor and erase a line; one with TERM=dumb cannot. */
 bool output_is_terminal(FILE *out);
+/* Whether such a terminal may show colours, too. */
+bool output_has_color(FILE *out);
 
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int output_columns(FILE *out);

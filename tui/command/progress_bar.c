@@ -199,14 +199,12 @@ static void note(void *context, bool warning, const char *sentence)
 
 struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style)
 {
-    const char *no_color = getenv("NO_COLOR");
-    bool terminal = output_is_terminal(out);
-    if (style == PROGRESS_AUTO) style = terminal ? PROGRESS_BAR : PROGRESS_PLAIN;
+    if (style == PROGRESS_AUTO) style = output_is_terminal(out) ? PROGRESS_BAR : PROGRESS_PLAIN;
     *bar = (struct progress_bar){
         .out = out,
         .style = style,
         .interval = PLAIN_SECONDS,
-        .color = terminal && !(no_color && *no_color),
+        .color = output_has_color(out),
         .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
     };
     interrupt_catch();

@@ -9,6 +9,7 @@
 #include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
+#include "tests/tui/view/pty.h"
 
 #define TEMPLATE                                                                                             \
     "{% for m in messages %}<|pad|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"                       \
@@ -185,6 +186,18 @@ TEST(the_row_that_is_shown_marks_what_is_learned, struct place *p)
     process_expect_sentence(
         process_run(2, "data", "show", p->data, "--data.format=labels", "--data.tokenizer=bytes", NULL),
         "learns a label for a text as a whole");
+}
+
+/* A terminal that knows no colours gets brackets, as a file does. */
+TEST(what_is_learned_is_marked_on_any_terminal, struct place *p)
+{
+    const char *const words[] = {
+        "data", "show", p->stage.corpus, "--data.tokenizer=bytes", "--train.seq_len=8", NULL};
+    struct pty *pty =
+        pty_open(&(struct pty_options){.rows = 24, .columns = 80, .term = "dumb", .arguments = words});
+    pty_wait_text(pty, "[[");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
 }
 
 TEST(conversations_without_a_row_are_counted, struct place *p)
