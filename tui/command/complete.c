@@ -21,12 +21,26 @@
 enum { RUNS_MAX = 1000 }; /* only the newest are offered */
 
 /* The word at the cursor: `prefix`, with which every candidate begins ("--device="), then `word`, to be
- * completed. */
+ * completed. The prefix of a value is what stands before it in memory. */
 struct request {
     FILE *out;
     int prefix_length;
     const char *prefix, *word;
 };
+
+/* The same for what follows the first `done` bytes of a value. */
+static struct request behind(const struct request *r, size_t done)
+{
+    return (struct request){r->out, r->prefix_length + (int)done, r->prefix_length ? r->prefix : r->word,
+                            r->word + done};
+}
+
+/* The same for the last of several names with commas between. */
+static struct request last_name(const struct request *r)
+{
+    const char *comma = strrchr(r->word, ',');
+    return behind(r, comma ? (size_t)(comma + 1 - r->word) : 0);
+}
 
 static void offer(const struct request *r, const char *candidate, const char *meaning)
 {
@@ -132,48 +146,44 @@ static bool is_metric(const char *name)
            (field.metric != METRIC_COUNT || !strchr(name, '.'));
 }
 
-/* Offers the fields of runs, or only their metrics, for what follows the first `done` bytes of the word; keys
- * of the configuration, which are many, only after a letter. */
-static void offer_names(const struct request *r, size_t done, bool metrics)
+/* Offers the fields of runs, or only their metrics; keys of the configuration, which are many, only after a
+ * letter. */
+static void offer_names(const struct request *r, bool metrics)
 {
     struct arena arena = {0};
     struct store *store = NULL;
     const char *const *names = NULL;
     size_t count = 0;
-    char prefix[1024];
-    struct request name = {r->out, 0, prefix, r->word + done};
-    name.prefix_length =
-        snprintf(prefix, sizeof prefix, "%.*s%.*s", r->prefix_length, r->prefix, (int)done, r->word);
-    if (name.prefix_length >= (int)sizeof prefix) return;
-    if (metrics) offer(&name, metric_name(METRIC_LOSS), "");
-    if (metrics) offer(&name, metric_name(METRIC_TOKENS_PER_SEC), "");
+    if (metrics) offer(r, metric_name(METRIC_LOSS), "");
+    if (metrics) offer(r, metric_name(METRIC_TOKENS_PER_SEC), "");
     if (!store_open(NULL, STORE_UNTOUCHED, &store, NULL))
         field_names_read(store, &arena, &names, &count, NULL);
     for (size_t i = 0; names && i < count; i++)
         if (metrics ? is_metric(names[i]) && strcmp(names[i], metric_name(METRIC_LOSS)) != 0
-                    : *name.word || !strchr(names[i], '.'))
-            offer(&name, names[i], "");
+                    : *r->word || !strchr(names[i], '.'))
+            offer(r, names[i], "");
     store_close(store);
     arena_release(&arena);
-}
-
-/* The length of what is before the last of several names with commas between. */
-static size_t before_name(const char *names)
-{
-    const char *comma = strrchr(names, ',');
-    return comma ? (size_t)(comma + 1 - names) : 0;
 }
 
 /* For the last of the names, which "-" may precede in an order. */
 static void offer_fields(const struct request *r)
 {
-    size_t done = before_name(r->word);
-    offer_names(r, done + (r->word[done] == '-'), false);
+    struct request name = last_name(r);
+    name = behind(&name, *name.word == '-');
+    offer_names(&name, false);
 }
 
 static void offer_metrics(const struct request *r)
 {
-    offer_names(r, before_name(r->word), true);
+    struct request name = last_name(r);
+    offer_names(&name, true);
+}
+
+static void offer_adapters(const struct request *r)
+{
+    struct request name = last_name(r);
+    offer_runs(&name);
 }
 
 /* For the last word of a filter (filter.h), unless it is a value. */
@@ -181,7 +191,8 @@ static void offer_filter(const struct request *r)
 {
     size_t done = strlen(r->word);
     while (done && !strchr(" ,(=!<>~\"'", r->word[done - 1])) done--;
-    if (!done || !strchr("=!<>~\"'", r->word[done - 1])) offer_names(r, done, false);
+    struct request name = behind(r, done);
+    if (!done || !strchr("=!<>~\"'", r->word[done - 1])) offer_names(&name, false);
 }
 
 /* Candidates that are always the same. */
@@ -201,7 +212,7 @@ static const struct source {
     {"RUN", {offer_runs}, ""},
     {"RUN|FOLDER", {offer_runs, offer_models}, FOLDERS},
     {"BASE", {offer_runs, offer_models}, FOLDERS},
-    {"ADAPTERS", {offer_runs}, FOLDERS},
+    {"ADAPTERS", {offer_adapters}, FOLDERS},
     {"VERB", {offer_verbs}, ""},
     {"RECIPE", {offer_recipes}, ""},
     {"KEY", {offer_fields}, ""},
@@ -325,8 +336,9 @@ static const struct option_spec *find_option(const struct command_line *line, co
 
 static void offer_value(const struct request *r, const struct option_spec *option)
 {
+    struct request last = last_name(r);
     if (option->kind >= OPTION_CHOICE)
-        offer_choices(r, option->value);
+        offer_choices(option->kind == OPTION_CHOICES ? &last : r, option->value);
     else if (option->kind == OPTION_TEXT || option->kind == OPTION_ANY_TEXT)
         offer_source(r, option->value, strlen(option->value));
 }

@@ -50,6 +50,8 @@ TEST_CASE(an_option_is_offered_once_and_then_its_values)
     assert_string_equal(CANDIDATES("export", "--format", ""), "csv long tensorboard events json svg");
     assert_string_equal(CANDIDATES("export", "--format=t"), "--format=tensorboard");
     assert_string_equal(CANDIDATES("train", "--device", "c"), "cpu cuda");
+    assert_string_equal(CANDIDATES("clean", "--only", "caches,d"), "caches,damaged");
+    assert_string_equal(CANDIDATES("clean", "--only=caches,d"), "--only=caches,damaged");
     assert_string_equal(CANDIDATES("generate", "x", "--seed", ""), "");
     assert_string_equal(CANDIDATES("estimate", "--fit", "--js"),
                         "--json"); /* --fit takes no word that follows */
@@ -113,6 +115,7 @@ STAGE_CASE(runs_are_offered_by_name_and_by_id, struct stage *s)
     assert_string_equal(CANDIDATES("resume", ""), "latest second first");
     assert_string_equal(CANDIDATES("compare", "first", "s"), "second");
     assert_string_equal(CANDIDATES("export", "--table", "evals", "f"), "first");
+    assert_string_equal(CANDIDATES("chat", "x", "--adapter", "first,s"), "first,second :folders");
     char *id = stage_query(s, "select id from runs where name = 'second'");
     id[strcspn(id, "\n")] = '\0';
     assert_non_null(strstr(CANDIDATES("show", "2"), id));
