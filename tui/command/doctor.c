@@ -122,7 +122,7 @@ static int larger_first(const void *a, const void *b)
 
 static void print_space(struct doctor *d, bool all)
 {
-    static const char *const parts[] = {"runs", "data", "models", "cuda"};
+    static const char *const parts[] = {"runs", "data", "models", "sweeps", "cuda"};
     char path[PATH_MAX + 16], title[80];
     struct output *o = &d->out;
     size_t shown = o->json || d->run_count < RUNS_SHOWN ? d->run_count : RUNS_SHOWN;

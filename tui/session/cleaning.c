@@ -258,7 +258,7 @@ enum status cleaning_add_run(struct cleaning *c, const struct run_info *run, str
 
 /* ---- outside of runs ---- */
 
-/* Lists what has such a name in data/ or models/, and was last changed before a time. */
+/* Lists what has such a name in a folder of $ANNEAL_HOME, and was last changed before a time. */
 static enum status add_each(struct cleaning *c, const char *folder, bool (*is_ours)(const char *name),
                             double before, enum cleaning_kind kind, const char *why, struct err *err)
 {
@@ -290,8 +290,10 @@ enum status cleaning_add_rest(struct cleaning *c, bool trains, struct err *err)
         status = add_each(c, "data", corpus_cache_is_unfinished, stale, CLEANING_DAMAGED, unfinished, err);
         close(lock);
     }
-    return status ? status
-                  : add_each(c, "models", file_is_temporary, stale, CLEANING_DAMAGED, unfinished, err);
+    for (int i = 0; !status && i < 2; i++)
+        status =
+            add_each(c, i ? "sweeps" : "models", file_is_temporary, stale, CLEANING_DAMAGED, unfinished, err);
+    return status;
 }
 
 /* ---- removing ---- */

@@ -16,13 +16,6 @@
 #include "runs/annotation.h"
 #include "runs/history.h"
 
-static enum status find_folder(char path[PATH_MAX], struct err *err)
-{
-    char home[PATH_MAX];
-    enum status status = file_anneal_home(home, sizeof home, err);
-    return status ? status : file_format_path(path, PATH_MAX, err, "%s/sweeps", home);
-}
-
 enum status sweep_name(struct sweep *sweep, const char *name, struct err *err)
 {
     char folder[PATH_MAX], clean[RUN_NAME_CLEAN_MAX];
@@ -34,7 +27,7 @@ enum status sweep_name(struct sweep *sweep, const char *name, struct err *err)
                        "hyphens between them, at most %d bytes",
                        CLEAN_LINE(name), SWEEP_NAME_MAX - 1);
     memcpy(sweep->name, name, n + 1);
-    enum status status = find_folder(folder, err);
+    enum status status = file_in_home("sweeps", folder, sizeof folder, err);
     return status ? status
                   : file_format_path(sweep->folder, sizeof sweep->folder, err, "%s/%s", folder, sweep->name);
 }
@@ -103,7 +96,7 @@ enum status sweep_write(const struct sweep *sweep, char *const *configs, struct 
             "%s)",
             sweep->name, TEXT_PROGRAM, sweep->name);
     enum status status =
-        file_format_path(draft.folder, sizeof draft.folder, err, "%s.new-%ld", sweep->folder, (long)getpid());
+        file_format_path(draft.folder, sizeof draft.folder, err, "%s.tmp-%ld", sweep->folder, (long)getpid());
     if (!status) status = file_make_folders(draft.folder, err);
     if (!status) status = write_files(&draft, configs, err);
     if (!status && rename(draft.folder, sweep->folder) != 0)
@@ -265,7 +258,7 @@ enum status sweep_list(struct arena *arena, const char ***out, size_t *count, st
 {
     char path[PATH_MAX];
     struct dirent **entries = NULL;
-    enum status status = find_folder(path, err);
+    enum status status = file_in_home("sweeps", path, sizeof path, err);
     int n = status ? 0 : scandir(path, &entries, is_sweep, alphasort);
     *count = n > 0 ? (size_t)n : 0; /* without the folder there is none */
     *out = arena_alloc_array(arena, *count + 1, sizeof **out);

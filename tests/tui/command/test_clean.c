@@ -236,11 +236,13 @@ STAGE_CASE(leftovers_go_and_what_is_not_anneals_stays, struct stage *s)
     stage_write(kept_format("%s/notes.tmp", folder), "x", 1);
     char *orphan = kept_format("%s/runs/foreign/checkpoints/step-1", s->home),
          *half = kept_format("%s/models/half.tmp-9", s->home),
+         *sweep = kept_format("%s/sweeps/half.tmp-9", s->home),
          *young = kept_format("%s/models/new.tmp-9", s->home);
     assert_true(!file_make_folders(orphan, NULL) && !file_make_folders(half, NULL) &&
-                !file_make_folders(young, NULL));
+                !file_make_folders(sweep, NULL) && !file_make_folders(young, NULL));
     const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, half, old, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, sweep, old, 0), 0);
     clean(NULL);
     for (int i = 0; i < 5; i++) {
         assert_false(file_exists(kept_format("%s/%s", folder, ours[i])));
@@ -250,7 +252,7 @@ STAGE_CASE(leftovers_go_and_what_is_not_anneals_stays, struct stage *s)
     assert_false(file_exists(kept_format("%s/log.txt.tmp-78.deleted", folder)));
     assert_true(file_exists(kept_format("%s/records.damaged", folder)));
     assert_true(file_exists(kept_format("%s/notes.tmp", folder)));
-    assert_true(file_exists(orphan) && file_exists(young) && !file_exists(half));
+    assert_true(file_exists(orphan) && file_exists(young) && !file_exists(half) && !file_exists(sweep));
     assert_true(file_exists(kept_format("%s/records", folder)) &&
                 file_exists(kept_format("%s/log.txt", folder)));
 }

@@ -448,6 +448,8 @@ STAGE_CASE(json_has_the_same, struct stage *s)
     assert_int_equal(stat(kept_format("%s/optimizer.safetensors", step), &found), 0);
     assert_true(weights > found.st_size);
     assert_non_null(json_array_get(json_object_get(all, "space"), 1));
+    assert_int_equal(file_make_folders(kept_format("%s/sweeps/mine", s->home), NULL), STATUS_OK);
+    assert_non_null(strstr(process_stdout(process_run(1, "doctor", NULL)), "\n  sweeps "));
 }
 
 /* A terabyte of zeros that takes no room on the disk. */
