@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "core/base/text.h"
+#include "core/base/arena.h"
 #include "tui/command/output.h"
 #include "tui/session/process.h"
 
@@ -47,7 +47,7 @@ static enum status read_piece(struct line_input *in, struct err *err)
     if (interrupt_requested() || poll(&fd, 1, -1) < 0) return STATUS_INTERRUPTED;
     ssize_t got = read(STDIN_FILENO, in->bytes + in->n, PIECE);
     if (got < 0 && errno != EINTR)
-        return err_set(err, STATUS_IO, "chat: cannot read standard input: %s", strerror(errno));
+        return err_set(err, STATUS_IO, "cannot read standard input: %s", strerror(errno));
     if (got == 0) in->ended = true;
     if (got > 0) in->n += (size_t)got;
     return STATUS_OK;

@@ -86,6 +86,9 @@ STAGE_CASE(requests_to_adapters_are_answered_without_an_error, struct stage *s)
     open_model(s, folder);
     process_run(0, "train", s->config, kept_format("--model.from=%s", folder), "--lora.rank=2",
                 "--train.total_steps=3", "--progress=none", NULL);
+    struct process *unread =
+        process_open(&(struct process_options){.arguments = arguments, .prelude = "exec </;"});
+    process_expect_sentence(process_expect(1, unread), "anneal: cannot read standard input: Is a directory");
     const char *path = stage_path(s, "requests");
     stage_write(path, "--prompt=a\n\n", 12);
     char *prelude = kept_format("exec <'%s';", path);
