@@ -332,7 +332,7 @@ static enum status write_file(const struct writing *w, const char *path, int64_t
     struct file_out out;
     struct progress_meter meter = {w->progress, "writing", w->data_bytes, 0, 0};
     enum status status = make_head(w, &head, &size);
-    if (!status && !(status = file_out_open(&out, path, w->err))) {
+    if (!status && !(status = file_out_replace(&out, path, "GGUF", w->err))) {
         int error = 0;
         if (fwrite(head, 1, size, out.stream) != size) status = STATUS_IO;
         for (size_t i = 0; !status && i < w->count; i++)

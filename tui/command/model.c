@@ -263,16 +263,6 @@ static enum status refuse_stdout(const struct options *o, struct err *err)
                    "-o -: a model is a folder, so it cannot go to standard output (give -o FOLDER)");
 }
 
-/* Exporting again may replace what an export wrote, but nothing else. */
-static bool is_other_file(const char *path)
-{
-    struct file_map map;
-    if (file_map_open(path, &map, NULL)) return false; /* creating it says what is wrong */
-    bool other = map.size && (map.size < 4 || memcmp(map.data, "GGUF", 4) != 0);
-    file_map_close(&map);
-    return other;
-}
-
 static enum checkpoint_weights chosen_weights(const struct options *o)
 {
     return o->ema ? CHECKPOINT_AVERAGE : CHECKPOINT_WEIGHTS;
@@ -284,9 +274,6 @@ static enum status export_gguf(const struct options *o, const char *folder, cons
     if (file_is_folder(o->output))
         return err_set(err, STATUS_USAGE, "-o %s: is a folder, but GGUF is one file (-o %s/model.gguf)",
                        o->output, o->output);
-    if (is_other_file(o->output))
-        return err_set(err, STATUS_USAGE,
-                       "-o %s: exists already and is not a GGUF file (choose another name)", o->output);
     return checkpoint_export_gguf(folder, chosen_weights(o), o->output, (enum gguf_type)o->gguf, progress,
                                   bytes, err);
 }

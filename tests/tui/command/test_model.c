@@ -164,7 +164,7 @@ STAGE_CASE(an_exported_model_stands_on_its_own, struct stage *s)
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s->folder, NULL),
                             "is a folder, but GGUF is one file (-o ");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s->corpus, NULL),
-                            "text.txt: exists already and is not a GGUF file");
+                            "text.txt: exists already and holds something else");
     snprintf(path, sizeof path, "%s/%0300d", s->folder, 0);
     process_expect_sentence(process_run(1, "model", "export", "base", "-o", path, NULL),
                             "File name too long");
