@@ -150,8 +150,10 @@ static enum status clean(struct command_state *c, const struct words *words, str
     output_begin(&c->out, c->options->json);
     print_items(c);
     bool agreed = is_agreed(c);
-    if (interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "%s", "");
-    if (!status && agreed) status = remove_items(c, err);
+    if (agreed)
+        status = remove_items(c, err);
+    else if (interrupt_requested())
+        status = err_set(err, STATUS_INTERRUPTED, "%s", "");
     if (!c->options->json && !c->count) fputs("there is nothing to remove\n", stderr);
     if (c->options->json) output_bytes(&c->out, "bytes", c->bytes);
     if (c->options->json) output_flag(&c->out, "removed", agreed && !status);
