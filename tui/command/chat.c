@@ -2,11 +2,9 @@
  */
 #include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/generate/conversation.h"
 #include "core/generate/ending.h"
@@ -16,7 +14,6 @@
 #include "tui/command/line_input.h"
 #include "tui/command/output.h"
 #include "tui/command/writing.h"
-#include "tui/session/loaded_model.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 

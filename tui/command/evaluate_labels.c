@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/text.h"
 #include "core/train/task.h"
 #include "tui/command/class_scores.h"
 #include "tui/command/evaluation.h"

@@ -20,7 +20,6 @@
 #include "tui/command/progress_bar.h"
 #include "tui/command/request.h"
 #include "tui/command/writing.h"
-#include "tui/session/loaded_model.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 

@@ -2,7 +2,6 @@
 #include "tui/command/progress_bar.h"
 
 #include <langinfo.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"

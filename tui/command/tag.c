@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/text.h"
 #include "runs/annotation.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
