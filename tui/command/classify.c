@@ -356,7 +356,7 @@ static enum status run(const void *options, const struct words *words, struct er
     if (!o->csv == (words->count < 2))
         return err_set(err, STATUS_USAGE, "needs texts, or --csv FILE%s", o->csv ? ", not both" : "");
     if (o->column && !o->csv) return err_set(err, STATUS_USAGE, "--column needs --csv FILE");
-    progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (status) return status;
     struct classification *c = calloc(1, sizeof *c);

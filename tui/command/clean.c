@@ -23,7 +23,6 @@ struct command_state {
     const struct options *options;
     struct output out;
     struct progress_bar bar;
-    struct progress progress;
     struct progress_meter meter;
     struct cleaning cleaning;
     struct listing listing;
@@ -179,8 +178,8 @@ static enum status run(const void *options, const struct words *words, struct er
                        database);
     if (!status) status = store_open(NULL, STORE_READ, &c.cleaning.store, err);
     if (status) return status;
-    c.progress = progress_bar_init(&c.bar, stderr, (enum progress_style)o->progress);
-    c.meter = (struct progress_meter){&c.progress, "reading checkpoints", 0, 0, 0};
+    progress_bar_init(&c.bar, stderr, o->progress);
+    c.meter = (struct progress_meter){&c.bar.progress, "reading checkpoints", 0, 0, 0};
     c.cleaning.meter = &c.meter;
     c.cleaning.all_but_best = o->all_but_best;
     status = clean(&c, words, err);

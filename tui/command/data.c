@@ -41,11 +41,11 @@ static enum status prepare(const void *options, const struct words *words, struc
             "-o -: three files are written, so they cannot go to standard output (give -o FILE.tok)");
     enum status status = file_in_home("data", cache, sizeof cache, err);
     if (status) return status;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     struct text_reading reading = {.text_key = o->text_key, .ends = o->ends};
     double start = clock_monotonic();
     status = corpus_prepare(words->words, (size_t)words->count, o->tokenizer ? o->tokenizer : "bpe:2048",
-                            &reading, cache, o->output, &progress, &made, err);
+                            &reading, cache, o->output, &bar.progress, &made, err);
     progress_bar_clear(&bar);
     if (status) return status;
     output_begin(&out, o->json);
@@ -221,9 +221,8 @@ static enum status fetch(const void *options, const struct words *words, struct 
     if (!recipe)
         return err_set(err, STATUS_NOT_FOUND, "%.100s: no such recipe (%s data fetch lists them)",
                        words->words[0], TEXT_PROGRAM);
-    struct progress progress =
-        progress_bar_init(&bar, stderr, (enum progress_style)((const struct options *)options)->progress);
-    status = recipe_fetch(recipe, folder, &progress, path, sizeof path, err);
+    progress_bar_init(&bar, stderr, ((const struct options *)options)->progress);
+    status = recipe_fetch(recipe, folder, &bar.progress, path, sizeof path, err);
     progress_bar_clear(&bar);
     if (!status) puts(CLEAN_LINE(path));
     return status;

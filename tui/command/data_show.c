@@ -251,10 +251,10 @@ static enum status show(const void *options, const struct words *words, struct e
     const char *key;
     if (!r) return err_no_memory(err, "a row");
     r->options = o;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     enum status status = read_config(r, words, err);
     if (!status) status = file_anneal_home(home, sizeof home, err);
-    if (!status) status = configured_corpus_open(&r->config, home, &progress, &r->corpus, &key, err);
+    if (!status) status = configured_corpus_open(&r->config, home, &bar.progress, &r->corpus, &key, err);
     progress_bar_clear(&bar);
     r->T = (int)r->config.train.seq_len;
     if (!status) status = open_rows(r, err);

@@ -192,7 +192,7 @@ static enum status begin_reading(struct doctor *d, const char *word, struct err 
     enum status status = file_format_path(path, sizeof path, err, "%s/runs%s%s", d->home, word ? "/" : "",
                                           word ? d->runs[0].id : "");
     if (!status)
-        d->meter = (struct progress_meter){&d->progress, "reading checkpoints",
+        d->meter = (struct progress_meter){&d->bar.progress, "reading checkpoints",
                                            (uint64_t)file_tree_bytes(path, NULL), 0, 0};
     return status;
 }
@@ -251,7 +251,7 @@ static enum status run(const void *options, const struct words *words, struct er
                        "%s: there is no store here (ANNEAL_HOME names its folder; the first run makes one)",
                        d.home);
     if (word && (status = check_word(word, err))) return status;
-    d.progress = progress_bar_init(&d.bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&d.bar, stderr, o->progress);
     output_begin(&d.out, o->json);
     if (o->json) output_text(&d.out, "home", d.home);
     if (o->json) output_list(&d.out, "findings", "");

@@ -24,7 +24,6 @@ struct doctor {
     bool repair;
     struct output out;
     struct progress_bar bar;
-    struct progress progress;
     struct progress_meter meter;
     struct store *store; /* read-only; NULL: there is none that can be read */
     char home[PATH_MAX], database[PATH_MAX];

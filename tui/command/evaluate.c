@@ -110,9 +110,9 @@ static enum status run(const void *options, const struct words *words, struct er
     void *state = NULL;
     enum status status = check_options(o, err);
     if (status) return status;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     e.folder = folder;
-    e.progress = &progress;
+    e.progress = &bar.progress;
     status = model_choice_find(&model, folder, sizeof folder, &e.wish.allocator, err);
     if (!status) status = loaded_model_describe(&e.loaded, folder, o->adapter, LOADED_EITHER, err);
     if (!status) status = choose_kind(&e, &kind, err);

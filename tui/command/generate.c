@@ -301,7 +301,7 @@ static enum status generate_batch(struct voice *v, const struct options *o, cons
                                   enum allocator_kind allocator, struct err *err)
 {
     struct prompt_file f = {.options = o};
-    progress_bar_init(&f.bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&f.bar, stderr, o->progress);
     enum status status = voice_open(v, folder, o->adapter, err);
     if (!status && o->chat)
         status = conversation_open(&f.conversation, v->loaded.words, NULL, v->tokenizer, err);

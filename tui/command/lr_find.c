@@ -185,7 +185,7 @@ static enum status run(const void *options, const struct words *words, struct er
     static struct search search;
     struct file_out file = {0};
     struct progress_bar bar;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     struct training_probe probe = {&search, note, "the losses rise again"};
     struct training_options training = {.name = o->name,
                                         .tags = TAG_RATES,
@@ -194,7 +194,7 @@ static enum status run(const void *options, const struct words *words, struct er
                                         .probe = &probe,
                                         .watcher = training_watcher_silent};
     training.watcher.context = &search;
-    training.watcher.progress = &progress;
+    training.watcher.progress = &bar.progress;
     training.watcher.prepared = prepared;
     training.watcher.begin = begin;
     if (o->from >= o->to)

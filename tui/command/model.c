@@ -285,13 +285,13 @@ static enum status run_export(const void *options, const struct words *words, st
     char folder[PATH_MAX];
     int64_t bytes;
     struct progress_bar bar;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     enum status status = refuse_stdout(o, err);
     if (!status) status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status)
         status = o->gguf >= 0
-                     ? export_gguf(o, folder, &progress, &bytes, err)
-                     : checkpoint_export(folder, chosen_weights(o), o->output, &progress, &bytes, err);
+                     ? export_gguf(o, folder, &bar.progress, &bytes, err)
+                     : checkpoint_export(folder, chosen_weights(o), o->output, &bar.progress, &bytes, err);
     progress_bar_clear(&bar);
     status = checkpoint_hold_end(&model.hold, folder, status, err);
     if (status) return status;
@@ -436,7 +436,7 @@ static enum status run_import(const void *options, const struct words *words, st
     int64_t bytes;
     struct progress_bar bar;
     if (o->name && o->output) return err_set(err, STATUS_USAGE, "give --name or -o, not both");
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     enum status status = refuse_stdout(o, err);
     if (!status && file_exists(source) && !file_is_folder(source))
         status = err_set(err, STATUS_USAGE,
@@ -444,7 +444,7 @@ static enum status run_import(const void *options, const struct words *words, st
                          "GGUF files are not read)",
                          source);
     if (!status) status = choose_place(o, source, name, to, err);
-    if (!status) status = checkpoint_import(source, to, &progress, &bytes, err);
+    if (!status) status = checkpoint_import(source, to, &bar.progress, &bytes, err);
     progress_bar_clear(&bar);
     if (!status) status = open_description(&m, to, err);
     if (!status) print_import(&m, name, bytes);
@@ -480,11 +480,11 @@ static enum status run_merge(const void *options, const struct words *words, str
     int count = 0;
     int64_t bytes;
     struct progress_bar bar;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     enum status status = model_choice_find(&choice, base, sizeof base, NULL, err);
     if (!status) status = loaded_model_adapters(words->words[1], "merging", folders, holds, &count, err);
     for (int i = 0; i < ADAPTER_STACK_MAX; i++) adapters[i] = folders[i];
-    if (!status) status = checkpoint_merge(base, adapters, count, to, &progress, &bytes, err);
+    if (!status) status = checkpoint_merge(base, adapters, count, to, &bar.progress, &bytes, err);
     for (int i = 0; i < count; i++) status = checkpoint_hold_end(&holds[i], folders[i], status, err);
     status = checkpoint_hold_end(&choice.hold, base, status, err);
     progress_bar_clear(&bar);

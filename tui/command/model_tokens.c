@@ -21,9 +21,10 @@ static enum status add(const void *options, const struct words *words, struct er
     struct tokens_added added;
     char folder[PATH_MAX];
     struct progress_bar bar;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     enum status status = model_choice_find(&model, folder, sizeof folder, NULL, err);
-    if (!status) status = checkpoint_add_tokens(folder, &addition, words->words[1], &progress, &added, err);
+    if (!status)
+        status = checkpoint_add_tokens(folder, &addition, words->words[1], &bar.progress, &added, err);
     progress_bar_clear(&bar);
     status = checkpoint_hold_end(&model.hold, folder, status, err);
     if (status) return status;

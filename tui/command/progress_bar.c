@@ -196,16 +196,16 @@ static void note(void *context, bool warning, const char *sentence)
         progress_bar_say(bar, "%s%s", warning ? "anneal: warning: " : "", sentence);
 }
 
-struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style)
+void progress_bar_init(struct progress_bar *bar, FILE *out, int style)
 {
     if (style == PROGRESS_AUTO) style = output_is_terminal(out) ? PROGRESS_BAR : PROGRESS_PLAIN;
     *bar = (struct progress_bar){
         .out = out,
-        .style = style,
+        .style = (enum progress_style)style,
         .interval = PLAIN_SECONDS,
         .color = output_has_color(out),
         .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
+        .progress = {report, bar, note},
     };
     interrupt_catch();
-    return (struct progress){report, bar, note};
 }

@@ -48,12 +48,12 @@ struct progress_bar {
     double started, drawn, logged; /* seconds, of the phase and the last line */
     uint64_t first;                /* units done when the phase began */
     double speed, left;            /* as in struct progress_view; the caller sets them */
+    struct progress progress;      /* receives the modules' progress; notes are printed above the bar */
 };
 
-/* `out` is normally stderr. Returns the receiver of the modules' progress, which prints their notes above the
- * bar (warnings also with PROGRESS_NONE). From now on an interrupt is caught (see process.h) and stops the
- * work. `bar` must outlive it. */
-struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style);
+/* `out` is normally stderr, `style` an enum progress_style. From now on an interrupt is caught (see
+ * process.h) and stops the work. Warnings are printed also with PROGRESS_NONE. */
+void progress_bar_init(struct progress_bar *bar, FILE *out, int style);
 
 /* Call as often as convenient; a new `what` begins a phase. suffix may be NULL. */
 void progress_bar_update(struct progress_bar *bar, const char *what, const char *unit, uint64_t done,

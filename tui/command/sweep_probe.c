@@ -72,15 +72,15 @@ static void probe(const struct config *config, const char *device, bool notes, s
 {
     struct ranks ranks;
     struct progress_bar bar;
-    struct progress progress = progress_bar_init(&bar, stderr, PROGRESS_AUTO);
-    if (!notes) progress.note = NULL;
+    progress_bar_init(&bar, stderr, PROGRESS_AUTO);
+    if (!notes) bar.progress.note = NULL;
     struct training_options options = {.config = *config,
                                        .device = device,
                                        .ranks = &ranks,
                                        .silent = true,
                                        .watcher = training_watcher_silent};
     options.watcher.context = &bar;
-    options.watcher.progress = &progress;
+    options.watcher.progress = &bar.progress;
     options.watcher.prepared = prepared;
     answer->status = ranks_open(&ranks, true, &answer->err);
     if (!answer->status) answer->status = training_try(&options, note, answer, &answer->err);

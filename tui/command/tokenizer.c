@@ -57,11 +57,11 @@ static enum status train(const void *options, const struct words *words, struct 
     snprintf(path, sizeof path, "%s/standard-output-%ld.json", cache, (long)getpid());
     const char *output = to_stdout ? path : o->output;
     if (to_stdout) unlink(path); /* of an earlier process of this number that was killed */
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    progress_bar_init(&bar, stderr, o->progress);
     struct text_reading reading = {.text_key = o->text_key, .ends = o->ends};
     double start = clock_monotonic();
     status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, &reading, cache,
-                                    output, &progress, &tokenizer, err);
+                                    output, &bar.progress, &tokenizer, err);
     progress_bar_clear(&bar);
     if (!status) status = tokenizer_save_json(tokenizer, output, err);
     if (!status) {

@@ -264,8 +264,9 @@ void report_init(struct report *report, enum report_mode mode, struct training_w
         [REPORT_AUTO] = PROGRESS_AUTO, [REPORT_BAR] = PROGRESS_BAR,     [REPORT_PLAIN] = PROGRESS_PLAIN,
         [REPORT_JSON] = PROGRESS_NONE, [REPORT_START] = PROGRESS_PLAIN, [REPORT_NONE] = PROGRESS_NONE};
     *report = (struct report){.mode = mode};
-    report->progress = progress_bar_init(&report->bar, stderr, styles[mode]);
-    *watcher = (struct training_watcher){report, &report->progress, prepared, begin, step,   eval,
-                                         sample, checkpoint,        event,    order, paused, end};
+    progress_bar_init(&report->bar, stderr, styles[mode]);
+    *watcher = (struct training_watcher){
+        report, &report->bar.progress, prepared, begin, step, eval, sample, checkpoint, event, order, paused,
+        end};
     if (mode == REPORT_START) report->bar.interval = START_SECONDS;
 }

@@ -17,10 +17,9 @@ enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_ST
 struct report {
     enum report_mode mode;
     struct progress_bar bar;
-    struct progress progress; /* the bar's */
-    bool planning;            /* the data are read */
-    char error[400];          /* the newest event of that level since the last pause; "": none */
-    struct json_out json;     /* the line that is being written */
+    bool planning;        /* the data are read */
+    char error[400];      /* the newest event of that level since the last pause; "": none */
+    struct json_out json; /* the line that is being written */
     const struct training_session *session; /* set once it begins */
     int64_t began_after;                    /* the steps that were done before */
     bool evaluated;                         /* val_loss is set */
