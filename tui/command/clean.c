@@ -165,7 +165,7 @@ static enum status run(const void *options, const struct words *words, struct er
 {
     const struct options *o = options;
     struct command_state c = {.options = o};
-    char database[PATH_MAX];
+    char database[PATH_MAX], caches[PATH_MAX];
     if (o->filter && words->count) return err_set(err, STATUS_USAGE, "give runs or --filter, not both");
     if (o->only == 1 << CLEANING_CACHE && (o->filter || words->count))
         return err_set(err, STATUS_USAGE, "--only caches: a cache belongs to no run (leave %s out)",
@@ -173,7 +173,8 @@ static enum status run(const void *options, const struct words *words, struct er
     if (o->all_but_best && o->only && !(o->only & 1 << CLEANING_CHECKPOINT))
         return err_set(err, STATUS_USAGE, "--all-but-best is of checkpoints, which --only leaves out");
     enum status status = store_path(NULL, database, err);
-    if (!status && !file_exists(database))
+    if (!status) status = file_in_home("data", caches, sizeof caches, err);
+    if (!status && !file_exists(database) && !file_exists(caches))
         return err_set(err, STATUS_NOT_FOUND, "%s: there is no run database, so there are no runs to clean",
                        database);
     if (!status) status = store_open(NULL, STORE_READ, &c.cleaning.store, err);

@@ -302,6 +302,17 @@ STAGE_CASE(only_the_kinds_that_are_named_go_and_a_text_is_encoded_again_alike, s
     process_expect_sentence(p, "must be checkpoints|damaged|caches, or several with commas between");
 }
 
+STAGE_CASE(encoded_texts_go_also_where_there_was_never_a_run, struct stage *s)
+{
+    process_expect_sentence(process_run(1, "clean", NULL), "so there are no runs to clean");
+    process_run(0, "data", "show", s->corpus, "--data.tokenizer=bytes", NULL);
+    assert_false(file_exists(kept_format("%s/anneal.db", s->home)));
+    assert_int_equal(count_caches(s), 1);
+    clean(NULL);
+    assert_int_equal(count_caches(s), 0);
+    assert_false(file_exists(kept_format("%s/anneal.db", s->home)));
+}
+
 STAGE_CASE(a_run_that_trains_is_left_as_it_is, struct stage *s)
 {
     struct process *p = process_start("train", s->config, "--name=live", "--train.total_steps=100000000",
