@@ -75,6 +75,7 @@ enum status loaded_model_adapters(const char *list, const char *doing,
         n = strcspn(list, ",");
         if (*count == ADAPTER_STACK_MAX)
             return err_set(err, STATUS_USAGE, "at most %d adapters are added up", ADAPTER_STACK_MAX);
+        if (!n) return err_set(err, STATUS_USAGE, "an adapter without a name (leave out a comma)");
         status = file_format_path(name, sizeof name, err, "%.*s", (int)n, list);
         if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
         holds[*count] = choice.hold;

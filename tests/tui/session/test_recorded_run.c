@@ -130,6 +130,9 @@ STAGE_CASE(adapters_are_a_list_of_at_most_so_many, struct stage *s)
     }
     assert_int_equal(loaded_model_adapters(list, "loading", folders, holds, &count, &err), STATUS_USAGE);
     assert_string_equal(err.text, "at most 8 adapters are added up");
+    list = kept_format("%s,,%s", adapters, adapters);
+    assert_int_equal(loaded_model_adapters(list, "loading", folders, holds, &count, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "an adapter without a name"));
     char *bare = make_folder(s->folder, "bare");
     stage_write(kept_format("%s/config.json", bare), "{}", 2);
     list = kept_format("%s,%s", adapters, bare);
