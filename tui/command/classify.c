@@ -183,10 +183,14 @@ static void print_csv(const struct classification *c, const struct text *text)
 
 static void print_text(const struct classification *c, const struct text *text)
 {
-    printf("%-16s %.4f  %s\n", CLEAN_LINE(label_name(c, text->best)), text->shares[text->best],
-           CLEAN_LINE(text->words));
-    for (int k = 0; c->options->all && k < c->labels; k++)
-        printf("    %-16s %.4f\n", CLEAN_LINE(label_name(c, k)), text->shares[k]);
+    enum { COLUMNS = 16 };
+    output_padded(CLEAN_LINE(label_name(c, text->best)), COLUMNS);
+    printf(" %.4f  %s\n", text->shares[text->best], CLEAN_LINE(text->words));
+    for (int k = 0; c->options->all && k < c->labels; k++) {
+        fputs("    ", stdout);
+        output_padded(CLEAN_LINE(label_name(c, k)), COLUMNS);
+        printf(" %.4f\n", text->shares[k]);
+    }
 }
 
 static enum status begin_output(struct classification *c, struct err *err)

@@ -53,6 +53,12 @@ int output_columns(FILE *out)
     return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+void output_padded(const char *text, int columns)
+{
+    int blanks = columns - glyph_text_width(text);
+    printf("%s%*s", text, blanks > 0 ? blanks : 0, "");
+}
+
 enum status output_check(struct err *err)
 {
     errno = 0;
@@ -228,7 +234,8 @@ static void show(struct output *output, const char *name, bool right, const char
     if (output->in_list) {
         table_cell(&output->list, title, "%s", text ? text : "-");
     } else if (text) {
-        printf("%-*s %s\n", NAME_WIDTH, CLEAN_LINE(name), CLEAN_LINE(text));
+        output_padded(CLEAN_LINE(name), NAME_WIDTH);
+        printf(" %s\n", CLEAN_LINE(text));
     }
 }
 

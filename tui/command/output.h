@@ -34,6 +34,9 @@ bool output_has_color(FILE *out);
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int output_columns(FILE *out);
 
+/* Prints a clean line and blanks up to this many columns. */
+void output_padded(const char *text, int columns);
+
 /* STATUS_IO if standard output has not taken everything printed. */
 enum status output_check(struct err *err);
 

@@ -182,7 +182,7 @@ static void print_numbers(int json)
     output_real(&output, "share", 0.123456);
     output_list_end(&output);
     OUTPUT_MEMBERS(&output, "loss", 0.0123456, "bits_per_byte", 2.3456789, "seconds", 0.05676623,
-                   "tokens_per_sec", 144311.4);
+                   "tokens_per_sec", 144311.4, "f1.gr\303\266\303\237e", 0.5);
     assert_int_equal(output_end(&output, &err), STATUS_OK);
 }
 
@@ -195,10 +195,11 @@ TEST_CASE(a_page_rounds_numbers_and_never_begins_with_an_empty_line)
            "loss               0.0123\n"
            "bits_per_byte      2.3457\n"
            "seconds            0.05677\n"
-           "tokens_per_sec     144,311\n");
+           "tokens_per_sec     144,311\n"
+           "f1.gr\303\266\303\237e           0.5\n");
     char *text = printed(print_numbers, 1);
     assert_non_null(strstr(text, "\"bits_per_byte\": 2.3456789,"));
-    assert_non_null(strstr(text, "\"tokens_per_sec\": 144311.4\n"));
+    assert_non_null(strstr(text, "\"tokens_per_sec\": 144311.4,\n"));
     free(text);
 }
 
