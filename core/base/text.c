@@ -139,6 +139,13 @@ char *text_format_count(double count, char *buf, size_t size)
     return buf;
 }
 
+char *text_format_short(double number, char *buf, size_t size)
+{
+    bool whole = fabs(number) >= 999.5 && fabs(number) < 1e15;
+    snprintf(buf, size, whole ? "%.0f" : "%.3g", number);
+    return buf;
+}
+
 char *text_quote(const char *word, char *buf, size_t size)
 {
     bool plain = *word && !word[strcspn(word, " \t\n'\"\\$`!&|;<>()[]{}*?~#")];

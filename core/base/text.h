@@ -40,6 +40,9 @@ static inline int text_percent(double part)
 /* "950", "12.3k", "4.10M", "1.2B": three significant digits. Returns buf. */
 char *text_format_count(double count, char *buf, size_t size);
 
+/* Three significant digits, but whole numbers in full: "0.0123", "12.3", "12346". Returns buf. */
+char *text_format_short(double number, char *buf, size_t size);
+
 /* "1162123" with separators: "1,162,123". Returns buf. */
 char *text_format_number(uint64_t number, char *buf, size_t size);
 
@@ -96,6 +99,7 @@ char *text_format_loss(double loss, char *buf, size_t size);
 /* The same formats in an array of the enclosing block: for an argument of printf. */
 #define TEXT_BYTES(bytes)   text_format_bytes((uint64_t)(bytes), (char[32]){0}, 32)
 #define TEXT_COUNT(count)   text_format_count((double)(count), (char[32]){0}, 32)
+#define TEXT_SHORT(number)  text_format_short(number, (char[32]){0}, 32)
 #define TEXT_NUMBER(number) text_format_number((uint64_t)(number), (char[32]){0}, 32)
 #define TEXT_LOSS(loss)     text_format_loss(loss, (char[32]){0}, 32)
 

@@ -255,9 +255,9 @@ static void judge_throughput(struct health *h, const struct step_record *s)
     if (h->slow || h->slow_seconds < INCIDENT_SECONDS) return;
     h->slow = true;
     report(h, h->slow_since, "warning",
-           "throughput fell by %.0f %% since step %" PRId64 ": %.4g tokens/s, usually %.4g (look for other "
+           "throughput fell by %.0f %% since step %" PRId64 ": %s tokens/s, usually %s (look for other "
            "work on this machine, and for throttling in the device's metrics)",
-           100 * (1 - now / usual), h->slow_since, now, usual);
+           100 * (1 - now / usual), h->slow_since, TEXT_SHORT(now), TEXT_SHORT(usual));
 }
 
 static void judge_starvation(struct health *h, const struct step_record *s, double waited)

@@ -182,7 +182,8 @@ static void print_arithmetic(struct output *out, const struct training_session *
                 (int)batch, text_plural(batch), grows ? " at first" : "", TEXT_COUNT((double)tokens),
                 TEXT_COUNT((double)all * (double)c->train.seq_len));
     if (epochs < 1)
-        output_line(out, "epochs", "the run reads %.2g %% of the training data%s", 100 * epochs, in_steps);
+        output_line(out, "epochs", "the run reads %.2g %% of the training data%s", fmin(100 * epochs, 99),
+                    in_steps);
     else
         output_line(out, "epochs", "the run reads the training data %.*f times%s", epochs < 100 ? 2 : 0,
                     epochs, in_steps);

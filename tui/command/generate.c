@@ -279,9 +279,9 @@ static void print_batch_speed(const struct prompt_file *f, double seconds)
         written += f->texts[i].text.tokens;
     }
     fprintf(stderr,
-            "%zu texts: %" PRId64 " token%s read and %" PRId64 " written in %s, %.3g tokens/s written\n",
+            "%zu texts: %" PRId64 " token%s read and %" PRId64 " written in %s, %s tokens/s written\n",
             f->ended, read, text_plural(read), written, CLOCK_DURATION(seconds),
-            seconds > 0 ? (double)written / seconds : 0);
+            TEXT_SHORT(seconds > 0 ? (double)written / seconds : 0));
 }
 
 /* A text alone goes on there: it drops its oldest tokens. The texts of a batch share one cache, where that is

@@ -195,7 +195,7 @@ static void print_steps(struct output *out, const struct plan_report *r)
         output_line(out, ">efficiency", "%.0f %%", 100 * efficiency);
         output_line(out, ">MFU", "%.0f %%", 100 * mfu);
         output_line(out, ">training", "%s", CLOCK_DURATION(days * 86400));
-        output_line(out, ">GPU hours", "%.3g", days * 24 * s->gpus);
+        output_line(out, ">GPU hours", "%s", TEXT_SHORT(days * 24 * s->gpus));
     }
     output_list_end(out);
 }

@@ -108,9 +108,9 @@ static void print_measures(struct output *o, const struct run_history *h)
         output_item(o);
         output_line(o, "measure", "%s", name);
         for (int k = count; k-- > 0;) {
-            snprintf(step, sizeof step, ">%" PRId64, steps[k]);
+            snprintf(step, sizeof step, "%" PRId64, steps[k]);
             const struct measure_record *found = run_history_find(h, steps[k], name);
-            output_line(o, step, found ? "%.4g" : "-", found ? found->value : 0.0);
+            output_real(o, step, found ? found->value : NAN);
         }
     }
     output_list_end(o);
@@ -137,7 +137,7 @@ static void print_older_measures(struct output *o, const struct run_history *h)
         output_item(o);
         output_line(o, "measure", "%s", measure->name);
         output_line(o, ">step", "%" PRId64, measure->step);
-        output_line(o, ">value", "%.4g", measure->value);
+        output_real(o, "value", measure->value);
     }
     output_list_end(o);
     arena_release(&arena);
@@ -424,7 +424,7 @@ static void show_profile_row(struct output *o, const struct profile *profile, co
 {
     double moved = profile_rate(row->bytes, row->time_us), computed = profile_rate(row->flops, row->time_us),
            share = profile->step_us > 0 ? row->time_us / profile->step_us : NAN;
-    char layer[16] = "", calls[24] = ""; /* a phase has none */
+    char layer[16] = ""; /* a phase has none */
     output_item(o);
     if (o->json) {
         OUTPUT_MEMBERS(o, "phase", row->phase, "layer", row->layer, "op", row->op, "calls", row->calls,
@@ -432,14 +432,13 @@ static void show_profile_row(struct output *o, const struct profile *profile, co
         OUTPUT_MEMBERS(o, "gb_per_sec", moved, "gflops_per_sec", computed);
     }
     if (row->op && row->layer >= 0) snprintf(layer, sizeof layer, "%d", row->layer);
-    if (row->op) snprintf(calls, sizeof calls, "%.4g", row->calls);
     output_line(o, "", "%s", name);
     if (layers) output_line(o, ">layer", "%s", layer);
-    output_line(o, ">calls", "%s", calls);
+    output_line(o, ">calls", "%s", row->op ? TEXT_SHORT(row->calls) : "");
     output_line(o, ">ms", "%.3f", row->time_us / 1e3);
     output_line(o, ">share", "%.1f%%", 100 * share);
-    output_line(o, ">GB/s", moved > 0 ? "%.3g" : "-", moved);
-    output_line(o, ">GFLOP/s", computed > 0 ? "%.3g" : "-", computed);
+    output_line(o, ">GB/s", "%s", moved > 0 ? TEXT_SHORT(moved) : "-");
+    output_line(o, ">GFLOP/s", "%s", computed > 0 ? TEXT_SHORT(computed) : "-");
 }
 
 /* A page lists each phase with its operations below it, then the step. */

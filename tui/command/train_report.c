@@ -228,8 +228,8 @@ static void say_slowest(struct report *report)
             named++;
         }
         progress_bar_say(&report->bar,
-                         "slowest operations: %s of a step of %.3g ms; see all: %s show %s --profile", text,
-                         profile.step_us / 1e3, TEXT_PROGRAM, report->session->id);
+                         "slowest operations: %s of a step of %s ms; see all: %s show %s --profile", text,
+                         TEXT_SHORT(profile.step_us / 1e3), TEXT_PROGRAM, report->session->id);
     }
     profile_release(&profile);
 }

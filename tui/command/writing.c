@@ -63,22 +63,16 @@ static const char *time_text(double ms, char buf[32])
     return buf;
 }
 
-static const char *rate_text(double rate, char buf[32])
-{
-    snprintf(buf, 32, rate < 1000 ? "%.3g" : "%.0f", rate);
-    return buf;
-}
-
 void writing_print_measures(const struct inference_record *r)
 {
-    char first[32], median[32], p95[32], rate[32];
+    char first[32], median[32], p95[32];
     fprintf(stderr, "prompt: %" PRId64 " token%s, the first new one after %s (%s tokens/s)\n",
             r->prompt_tokens, text_plural(r->prompt_tokens), time_text(r->time_to_first_token_ms, first),
-            rate_text(r->prefill_tokens_per_sec, rate));
+            TEXT_SHORT(r->prefill_tokens_per_sec));
     fprintf(stderr, "text: %" PRId64 " token%s", r->new_tokens, text_plural(r->new_tokens));
     if (r->new_tokens > 1)
         fprintf(stderr, ", %s tokens/s after the first; between two: median %s, p95 %s",
-                rate_text(r->decode_tokens_per_sec, rate), time_text(r->latency_median_ms, median),
+                TEXT_SHORT(r->decode_tokens_per_sec), time_text(r->latency_median_ms, median),
                 time_text(r->latency_p95_ms, p95));
     putc('\n', stderr);
 }

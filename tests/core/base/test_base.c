@@ -233,6 +233,13 @@ TEST_CASE(numbers_are_written_short_and_read_back)
     assert_string_equal(text_format_double(-INFINITY, buf, sizeof buf), "-inf");
     assert_string_equal(text_format_double(NAN, buf, sizeof buf), "nan");
     assert_string_equal(text_format_count(10815744, buf, sizeof buf), "10.8M");
+    static const struct {
+        double number;
+        const char *text;
+    } shorts[] = {{0.012345, "0.0123"}, {12.345, "12.3"}, {999.4, "999"}, {999.6, "1000"},
+                  {12345.6, "12346"},   {-1234, "-1234"}, {0, "0"},       {1e20, "1e+20"}};
+    for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++)
+        assert_string_equal(text_format_short(shorts[i].number, buf, sizeof buf), shorts[i].text);
     assert_string_equal(text_format_count(999.6, buf, sizeof buf), "1.00k");
     assert_string_equal(text_format_count(999.5, buf, sizeof buf), "1.00k");
     assert_string_equal(text_format_count(9995, buf, sizeof buf), "10.0k");

@@ -161,14 +161,14 @@ TEST_CASE(a_machine_that_becomes_slow_is_reported_from_when)
     for (int i = 0; i < 400; i++) {
         struct health_step s = step_of(good_loss(i));
         bool slow = i >= 150 && i < 250;
-        s.tokens_per_sec = slow ? 450 : 1000;
+        s.tokens_per_sec = slow ? 45000 : 100000;
         s.seconds = slow ? 2 : 1;
         take(&p, s);
     }
     assert_int_equal(p.count, 1);
     assert_in_range(p.reported[0].step, 149, 151);
     assert_non_null(
-        strstr(p.reported[0].text, "throughput fell by 55 % since step 150: 450 tokens/s, usually 1000"));
+        strstr(p.reported[0].text, "throughput fell by 55 % since step 150: 45000 tokens/s, usually 100000"));
     assert_true(p.told_at[0] < 160);
 }
 

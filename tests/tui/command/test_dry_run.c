@@ -1,4 +1,5 @@
 /* anneal train --dry-run: training then does what it printed, and it leaves nothing behind. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <unistd.h>
@@ -188,6 +189,13 @@ STAGE_CASE(the_page_draws_the_schedule_in_what_the_terminal_has, struct stage *s
     assert_non_null(strstr(text, "  the end of the warm-up\n"));
     assert_non_null(strstr(text, " planned: it fits; "));
     assert_non_null(strstr(text, "no run was made"));
+    json_t *json =
+        stage_json(process_output("train", s->config, "--dry-run", "--json", "--train.batch_size=1", NULL));
+    int64_t sequences = stage_int(json, "train_sequences");
+    assert_true(sequences > 200);
+    text = process_output("train", s->config, "--dry-run", "--train.batch_size=1",
+                          kept_format("--train.total_steps=%" PRId64, sequences - 1), NULL);
+    assert_non_null(strstr(text, "\nepochs             the run reads 99 % of the training data;"));
     p = process_expect(0,
                        process_open(&(struct process_options){.arguments = arguments, .environment = utf8}));
     assert_non_null(strstr(process_stdout(p), "⠤"));
