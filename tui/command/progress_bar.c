@@ -168,7 +168,7 @@ void progress_bar_say(struct progress_bar *bar, const char *format, ...)
     if (bar->log) run_log_line(bar->log, line);
     if (bar->style == PROGRESS_NONE) return;
     progress_bar_clear(bar);
-    fprintf(bar->out, "%s\n", line);
+    fprintf(bar->out, "%s\n", CLEAN_LINE(line));
     fflush(bar->out);
     bar->drawn = 0; /* draws the bar again at once */
 }
@@ -191,7 +191,7 @@ static void note(void *context, bool warning, const char *sentence)
 {
     struct progress_bar *bar = context;
     if (warning && bar->style == PROGRESS_NONE)
-        fprintf(bar->out, "anneal: warning: %s\n", sentence);
+        fprintf(bar->out, "anneal: warning: %s\n", CLEAN_LINE(sentence));
     else
         progress_bar_say(bar, "%s%s", warning ? "anneal: warning: " : "", sentence);
 }

@@ -59,7 +59,7 @@ void progress_bar_init(struct progress_bar *bar, FILE *out, int style);
 void progress_bar_update(struct progress_bar *bar, const char *what, const char *unit, uint64_t done,
                          uint64_t total, const char *suffix);
 
-/* Prints a line of its own above the bar. */
+/* Prints a line of its own, made safe for a terminal, above the bar. */
 void progress_bar_say(struct progress_bar *bar, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -155,11 +155,11 @@ static void eval(void *context, const struct eval_record *record, const struct m
 static void sample(void *context, const struct sample_record *record)
 {
     struct report *report = context;
-    char both[LINE_BYTES]; /* printed as one line, cleaned for terminals */
+    char both[LINE_BYTES]; /* printed as one line */
     bool answers = format_traits(report->session->config.data.format)->answers;
     report_record(report, "sample", TABLE_SAMPLES, record);
     snprintf(both, sizeof both, "%s%s%s", record->prompt, answers ? " " : "", record->text);
-    progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, CLEAN_LINE(both));
+    progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, both);
 }
 
 static void checkpoint(void *context, const struct checkpoint_record *record)

@@ -132,6 +132,7 @@ static char *written(enum progress_style style, void (*end)(struct progress_bar 
     progress_bar_init(&bar, file, style);
     for (uint64_t i = 0; i <= 10000; i++) progress_bar_update(&bar, "first", "steps", i, 10000, NULL);
     progress_bar_say(&bar, "remark %d", 7);
+    progress_bar_say(&bar, "of \033[31m%d", 8);
     for (uint64_t i = 0; i <= 10000; i++) progress_bar_update(&bar, "second", "steps", i, 10000, "done");
     end(&bar);
     long n = ftell(file);
@@ -149,7 +150,7 @@ TEST_CASE(a_terminal_sees_one_line_redrawn)
     char *text = written(PROGRESS_BAR, progress_bar_finish);
     assert_non_null(strstr(text, "\rfirst        0%"));
     assert_non_null(strstr(text, "\rfirst      100%"));
-    assert_non_null(strstr(text, "\r\033[Kremark 7\n"));
+    assert_non_null(strstr(text, "\r\033[Kremark 7\nof \xEF\xBF\xBD[31m8\n"));
     const char *last = strrchr(text, '\r');
     assert_non_null(strstr(last, "second     100%"));
     assert_non_null(strstr(last, "done  10000/10000"));
