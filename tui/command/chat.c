@@ -241,13 +241,10 @@ static enum status converse(struct chat *c, struct err *err)
             status = STATUS_OK;
             continue;
         }
-        if (status && survives(c, status, err)) {
-            status = STATUS_OK;
-            continue;
+        if (!status) {
+            warned = false;
+            status = take_line(c, line, n, err);
         }
-        if (status) break;
-        warned = false;
-        status = take_line(c, line, n, err);
         if (status && survives(c, status, err)) status = STATUS_OK;
         /* Ctrl-C during a command counts as one at the next prompt */
         bool next = c->terminal && interrupt_signal() == SIGINT;

@@ -199,9 +199,7 @@ STAGE_CASE(an_interval_of_more_layers_than_there_are_is_left_out, struct stage *
     }
 }
 
-/* The amount that `anneal devices` lists as reserved is the allocator's, which may exceed the plan.
- *
- * */
+/* The amount that `anneal devices` lists as reserved is the allocator's, which may exceed the plan. */
 STAGE_CASE(the_estimate_knows_what_the_allocator_takes_outside_the_plan, struct stage *s)
 {
     static const char *const kinds[] = {"basic", "pool", "arena", "caching"};
