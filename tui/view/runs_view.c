@@ -91,8 +91,8 @@ static void count_marks(struct runs_state *state)
         state->marked_shown += run_set_has(&state->marked, member_at(state, m)->id);
 }
 
-/* Takes deleted runs out of the rows. A selected run that is not shown any more gives way to that in its
- * row. */
+/* Takes deleted runs out of the rows that the listing has just made, and folds them. A selected run that is
+ * not shown any more gives way to that in its row. */
 static void arrange(struct runs_state *state)
 {
     struct listing *listing = &state->listing;
@@ -172,11 +172,8 @@ static void select_run(struct workbench *workbench, struct runs_state *state, co
         exists = exists || strcmp(state->listing.runs[i].id, run_id) == 0;
     if (!exists) return;
     snprintf(state->selected, sizeof state->selected, "%s", run_id);
-    if (row_of(state, run_id) == state->listing.shown_count && state->list.letters.text[0]) {
-        input_set(&state->list.letters, "");
-        workbench_did(workbench, apply(workbench, state, &workbench->err));
-    }
-    arrange(state);
+    if (row_of(state, run_id) == state->listing.shown_count) input_set(&state->list.letters, "");
+    workbench_did(workbench, apply(workbench, state, &workbench->err));
 }
 
 static enum status runs_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
@@ -419,10 +416,9 @@ static bool change_key(struct workbench *workbench, struct runs_state *state, co
             if (action == ACTION_DELETE) run_set_add(state->deleted, targets[i]->id, workbench->now);
             if (action != ACTION_TAGS) run_set_remove(&state->marked, targets[i]->id);
         }
-        if (done && action == ACTION_DELETE)
-            arrange(state);
-        else if (done)
-            workbench_did(workbench, read_runs(workbench, state, &workbench->err));
+        if (done)
+            workbench_did(workbench, action == ACTION_DELETE ? apply(workbench, state, &workbench->err)
+                                                             : read_runs(workbench, state, &workbench->err));
     }
     arena_release(&arena);
     return known;

@@ -68,6 +68,22 @@ TEST_CASE(a_row_of_several_is_marked_opened_and_changed_as_a_whole)
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
 }
 
+TEST_CASE(rows_keep_their_runs_when_another_one_is_deleted_or_visited)
+{
+    char home[1024];
+    struct workbench *workbench = open_folded("kept", home, sizeof home);
+    headless_press(workbench, 'G', 1);
+    headless_type(workbench, "Dy");
+    headless_expect(workbench, 80, 40, 80, "29 runs, 0 training", "base ×3");
+    headless_type(workbench, "\r");
+    headless_expect(workbench, 80, 24, 80, "run-28");
+    headless_type(workbench, "q");
+    headless_expect(workbench, 80, 40, 80, "29 runs, 0 training", "base ×3");
+    headless_type(workbench, "g");
+    headless_type(workbench, "D");
+    headless_expect(workbench, 80, 24, 80, "Delete 3 runs");
+}
+
 TEST_CASE(runs_of_a_sweep_are_one_row_with_the_best_of_them)
 {
     char home[1024];
