@@ -491,7 +491,7 @@ static void run_key(struct workbench *workbench, struct runs_state *state, const
 }
 
 /* Follows the list, which has used a key: shows the runs that fit its letters, if these are others than
- * `before`, or selects its row. A click on the row that was selected opens the run. */
+ * `before`, or selects its row. A click on the row that was selected opens it. */
 static void follow_list(struct workbench *workbench, struct runs_state *state, const char *before,
                         enum action action)
 {
@@ -501,7 +501,7 @@ static void follow_list(struct workbench *workbench, struct runs_state *state, c
         workbench_did(workbench, apply(workbench, state, &workbench->err));
     else if (action == ACTION_CLICK && row >= 0 && list->count &&
              list->scroll + (size_t)row == row_of(state, state->selected))
-        workbench_push(workbench, &run_view, state->selected);
+        open_row(workbench, state, run_at(state, list->at));
     else
         select_row(state, list->at);
 }

@@ -50,6 +50,10 @@ TEST_CASE(a_row_of_several_is_marked_opened_and_changed_as_a_whole)
     headless_expect(workbench, 80, 24, 80, "this row stands for 3 runs");
     headless_type(workbench, "\r");
     headless_expect(workbench, 80, 24, 80, "compare 3 runs in 1 curve");
+    headless_type(workbench, "q");
+    workbench_mouse(workbench, K_CLICK,
+                    &(struct pointer){10, headless_selected_row(workbench, 80, 24), 0}); /* as Enter does */
+    headless_expect(workbench, 80, 24, 80, "compare 3 runs in 1 curve");
     headless_type(workbench, "f"); /* the list follows */
     headless_expect(workbench, 80, 24, 80, "3✓ base-s3");
     headless_type(workbench, "q");
