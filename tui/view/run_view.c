@@ -208,6 +208,10 @@ static void save(struct workbench *workbench, struct run_state *state, bool ente
 {
     struct chart_look look;
     size_t chart = state->window.focus;
+    if (chart >= state->model.chart_count) {
+        workbench_say(workbench, "there is no chart to save");
+        return;
+    }
     if (!workbench_did(workbench, run_model_show(&state->model, workbench->store, chart, &workbench->err)))
         return;
     struct chart shown = make_chart(state, chart, &look);

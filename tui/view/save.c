@@ -17,8 +17,8 @@
 static void ask(struct workbench *workbench, const struct chart *chart, const struct comparison *comparison,
                 const char *stem)
 {
-    char name[160];
-    snprintf(name, sizeof name, "%.60s-%.60s.svg", stem, chart->title);
+    char name[INPUT_MAX];
+    snprintf(name, sizeof name, "%s-%s.svg", stem, chart->title);
     for (char *c = name; *c; c++)
         if (isspace((unsigned char)*c) || *c == '/') *c = '_';
     workbench_prompt(workbench, ACTION_SAVE, name,

@@ -59,6 +59,29 @@ TEST_CASE(the_focused_chart_is_saved_as_picture_or_points)
     free(svg);
 }
 
+TEST_CASE(the_name_that_is_proposed_has_whole_characters)
+{
+    char home[1024];
+    fill_five_hundred("whole", home, sizeof home);
+    store_fixture_sql(home, "update runs set name = 'a日本語日本語日本語日本語日本語日本語日本'");
+    struct workbench *workbench = headless_open(home, "latest");
+    headless_type(workbench, "S");
+    headless_expect(workbench, 120, 24, 120, "日本-loss.svg");
+}
+
+TEST_CASE(a_run_without_any_value_has_no_chart_to_save)
+{
+    char home[1024];
+    fill_five_hundred("valueless", home, sizeof home);
+    store_fixture_sql(home, "update steps set loss = null, lr = null, grad_norm = null, tokens_per_sec = null,"
+                            " step_ms = null, mfu = null, clip_scale = null, nan = 0;"
+                            "delete from rollup; delete from evals; delete from measures"); /* as of an import */
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "S");
+    headless_expect(workbench, 80, 24, 80, "there is no chart to save");
+    headless_expect_not(workbench, 80, 24, "save as");
+}
+
 TEST_CASE(a_file_is_never_replaced_and_its_ending_must_be_known)
 {
     char home[1024], path[1200];
