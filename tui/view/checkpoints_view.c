@@ -144,11 +144,11 @@ static void checkpoints_close(void *opaque)
     arena_release(&state->arena);
 }
 
-/* A living run commits four times a second, and writes checkpoints seldom. */
+/* A living run commits four times a second, and writes checkpoints seldom; it dies without a commit. */
 static bool checkpoints_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct checkpoints_state *state = opaque;
-    state->stale = state->stale || store_changed;
+    state->stale = state->stale || store_changed || status_is_live(state->run.status);
     if (!state->stale || workbench->uptime < state->read_at + 1)
         return (int64_t)workbench->now % 10 == 0; /* ages */
     workbench_did(workbench, load(workbench, state, &workbench->err));

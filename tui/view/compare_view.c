@@ -141,7 +141,7 @@ static bool compare_read(struct workbench *workbench, void *opaque, bool store_c
 {
     struct compare_state *state = opaque;
     bool changed = false;
-    if (store_changed)
+    if (store_changed || state->window.live) /* a trainer dies without a commit */
         workbench_did(workbench, compare_model_update(&state->model, workbench->store, &state->request,
                                                       &changed, &workbench->err));
     if (changed) count_places(state);

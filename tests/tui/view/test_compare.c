@@ -47,6 +47,17 @@ static struct workbench *open_comparison(const char *home)
     return workbench;
 }
 
+TEST_CASE(a_trainer_that_dies_without_a_commit_is_noticed)
+{
+    struct fill_quiet *quiet = fill_quiet("died");
+    add_run(quiet->home, "other", 30, 12);
+    struct workbench *workbench = open_comparison(quiet->home);
+    headless_expect(workbench, 80, 24, 80, "1● mortal");
+    run_lock_release(&quiet->lock);
+    workbench_tick(workbench, quiet->now + 5);
+    headless_expect(workbench, 80, 24, 80, "1✗ mortal");
+}
+
 TEST_CASE(marked_runs_are_compared_and_others_not)
 {
     char home[1024];

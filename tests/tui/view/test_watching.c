@@ -212,11 +212,11 @@ TEST_CASE(every_order_asks_for_what_its_key_says)
     headless_expect(workbench, 80, 24, 80, "mortal is paused: p lets it continue");
 }
 
-TEST_CASE(the_log_and_the_configuration_notice_that_the_trainer_died)
+TEST_CASE(views_of_a_run_notice_that_the_trainer_died)
 {
-    static const char *const views[] = {"w", "i"};
-    for (int v = 0; v < 2; v++) {
-        struct fill_quiet *quiet = fill_quiet(v ? "quiet-keys-died" : "quiet-log-died");
+    static const char *const views[] = {"w", "i", "C"}, *const homes[] = {"log-died", "keys-died", "saved-died"};
+    for (int v = 0; v < 3; v++) {
+        struct fill_quiet *quiet = fill_quiet(homes[v]);
         struct workbench *workbench = headless_open(quiet->home, "mortal");
         headless_type(workbench, views[v]);
         headless_expect(workbench, 100, 24, 100, "mortal ● running");
