@@ -163,14 +163,14 @@ enum status run_charts_list(struct store *store, const char *run_id, const char 
 size_t run_charts_choose(const struct quantity *all, size_t count, const char *names, size_t *which,
                          size_t most)
 {
+    char name[QUANTITY_NAME_MAX];
     size_t n = 0;
-    while (*names) {
-        size_t length = strcspn(names, ","), i = 0;
-        while (i < count && (strncmp(all[i].name, names, length) != 0 || all[i].name[length])) i++;
+    while (text_next_name(&names, name, sizeof name)) {
+        size_t i = 0;
+        while (i < count && strcmp(all[i].name, name) != 0) i++;
         bool twice = false;
         for (size_t k = 0; k < n; k++) twice = twice || which[k] == i;
         if (i < count && !twice && n < most) which[n++] = i;
-        names += length + (names[length] == ',');
     }
     if (n) return n;
     for (; n < count && n < most; n++) which[n] = n;

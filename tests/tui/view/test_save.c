@@ -73,9 +73,10 @@ TEST_CASE(a_run_without_any_value_has_no_chart_to_save)
 {
     char home[1024];
     fill_five_hundred("valueless", home, sizeof home);
-    store_fixture_sql(home, "update steps set loss = null, lr = null, grad_norm = null, tokens_per_sec = null,"
-                            " step_ms = null, mfu = null, clip_scale = null, nan = 0;"
-                            "delete from rollup; delete from evals; delete from measures"); /* as of an import */
+    store_fixture_sql(home,
+                      "update steps set loss = null, lr = null, grad_norm = null, tokens_per_sec = null,"
+                      " step_ms = null, mfu = null, clip_scale = null, nan = 0;"
+                      "delete from rollup; delete from evals; delete from measures"); /* as of an import */
     struct workbench *workbench = headless_open(home, "ended");
     headless_type(workbench, "S");
     headless_expect(workbench, 80, 24, 80, "there is no chart to save");

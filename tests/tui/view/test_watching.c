@@ -214,7 +214,8 @@ TEST_CASE(every_order_asks_for_what_its_key_says)
 
 TEST_CASE(views_of_a_run_notice_that_the_trainer_died)
 {
-    static const char *const views[] = {"w", "i", "C"}, *const homes[] = {"log-died", "keys-died", "saved-died"};
+    static const char *const views[] = {"w", "i", "C"}, *const homes[] = {"log-died", "keys-died",
+                                                                          "saved-died"};
     for (int v = 0; v < 3; v++) {
         struct fill_quiet *quiet = fill_quiet(homes[v]);
         struct workbench *workbench = headless_open(quiet->home, "mortal");
