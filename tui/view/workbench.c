@@ -254,6 +254,7 @@ static void run_command(struct workbench *workbench)
                 sizeof workbench->commands - sizeof *workbench->commands);
         memcpy(workbench->commands[0], line, sizeof line);
     }
+    if (command.key->context != CONTEXT_ANY) workbench->typing = false; /* the key is no letter of a filter */
     act(workbench, command.key->action, command.key->code);
     if (!command.argument) return;
     workbench->prompted = ACTION_NONE;

@@ -250,6 +250,22 @@ TEST_CASE(a_form_has_commands_though_letters_are_text)
     headless_expect(workbench, 80, 24, 80, "30 runs");
 }
 
+TEST_CASE(a_command_is_no_letter_of_the_filter_that_is_typed)
+{
+    char home[1024];
+    fill_thirty("no-letter", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "/run-1");
+    headless_press(workbench, K_F2, 1);
+    headless_type(workbench, "mark\r");
+    headless_expect(workbench, 80, 24, 80, "/run-1 10 match 1 marked");
+    headless_type(workbench, "/0");
+    headless_press(workbench, K_F2, 1);
+    headless_type(workbench, "help\rx"); /* what is typed is typed on */
+    headless_type(workbench, "?");
+    headless_expect(workbench, 80, 24, 80, "/run-10? 0 match");
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
