@@ -204,9 +204,11 @@ static void checkpoints_draw(struct workbench *workbench, void *opaque, struct g
                   WORKBENCH_KEY(workbench, ACTION_UNDO));
     list_draw_table(&state->list, grid, (struct rect){0, 3, grid->w, grid->h - 4},
                     &(struct list_table){columns, COLUMNS, draw_cell, state});
+    struct pen none = {grid, 3, 4, grid->w - 1};
     if (!state->list.count)
-        grid_text(grid, 3, 4, grid->w - 4, STYLE_DIM, 0,
-                  "none: c in the view of a run that trains writes one (checkpoint.every)");
+        pen_print(&none, STYLE_DIM, 0,
+                  "none: %s in the view of a run that trains writes one (checkpoint.every)",
+                  KEY_WORD(&workbench->keymap, CONTEXT_RUN, ACTION_CHECKPOINT));
     workbench_hint(workbench, &state->run);
     static const enum action acts[] = {ACTION_PROMPT, ACTION_FORK,   ACTION_EXPORT,
                                        ACTION_DELETE, ACTION_RESUME, ACTION_EVALUATE};
@@ -226,8 +228,8 @@ static void resume(struct workbench *workbench, struct checkpoints_state *state,
                       WORKBENCH_KEY(workbench, ACTION_UNDO));
     else if (at != state->shown[0])
         workbench_say(workbench,
-                      "a run resumes from its newest checkpoint, step %" PRId64 "; f forks it from this one",
-                      state->shown[0]->step);
+                      "a run resumes from its newest checkpoint, step %" PRId64 "; %s forks it from this one",
+                      state->shown[0]->step, WORKBENCH_KEY(workbench, ACTION_FORK));
     else
         workbench_resume(workbench, &state->run, confirmed);
 }
@@ -267,7 +269,8 @@ static void mark(struct workbench *workbench, struct checkpoints_state *state, i
 {
     state->marked = state->marked == step ? -1 : step;
     if (state->marked >= 0)
-        workbench_say(workbench, "Enter on another one prompts it beside step %" PRId64, step);
+        workbench_say(workbench, "%s on another one prompts it beside step %" PRId64,
+                      WORKBENCH_KEY(workbench, ACTION_PROMPT), step);
 }
 
 /* The playground with this checkpoint, and the marked one beside it. */

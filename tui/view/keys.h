@@ -104,6 +104,8 @@ char *command_name(enum action action, char buf[COMMAND_NAME_MAX]);
 enum { KEY_NAME_MAX = 32 };
 char *key_word(const struct keymap *keymap, enum key_context context, enum action action,
                char buf[KEY_NAME_MAX]);
+/* The same in an array of the enclosing block: for an argument of printf. */
+#define KEY_WORD(keymap, context, action) key_word(keymap, context, action, (char[KEY_NAME_MAX]){0})
 
 /* The action of `code` in `context`, whose own keys override those of CONTEXT_ANY; else ACTION_NONE. */
 enum action key_action(const struct keymap *keymap, enum key_context context, uint32_t code);

@@ -10,6 +10,7 @@
 #include "runs/quantity.h"
 #include "runs/run.h"
 #include "runs/series.h"
+#include "tui/view/keys.h"
 #include "tui/widget/chart.h"
 
 /* The loss and what is drawn with it; they are read whatever the charts are. */
@@ -89,15 +90,18 @@ const struct event_record *run_model_event_beside(const struct run_model *model,
 int64_t run_model_newest_step(const struct run_model *model);
 
 /* ---- run_panels.c: the panels around the charts: header, sample text, events, and on wide screens the
- * details ---- */
+ * details; they name keys of CONTEXT_RUN ---- */
 
-void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now);
+void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model,
+                       const struct keymap *keymap, double now);
 /* `which`: 0 is the newest sample. Returns the number of rows used. */
-int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which);
+int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model,
+                      const struct keymap *keymap, size_t which);
 /* Draws the scores of a classifier's classes and, where its columns have room, its confusion matrix, below a
  * title and a line of headings. *first: the first class shown, which is lowered where blank rows would follow
  * the last one. Returns the number of rows used. */
-int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model, size_t *first);
+int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model,
+                         const struct keymap *keymap, size_t *first);
 /* Draws a row for each of several ranks, as many as fit, below a title and a line of headings. Returns the
  * number of rows used. */
 int panel_draw_ranks(struct grid *grid, struct rect area, const struct run_model *model);
@@ -105,6 +109,7 @@ int panel_draw_ranks(struct grid *grid, struct rect area, const struct run_model
 int panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model);
 /* "@100 the loss rose". Returns buf. */
 char *panel_event_text(const struct event_record *event, char *buf, size_t size);
-void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model);
+void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model,
+                     const struct keymap *keymap);
 
 #endif

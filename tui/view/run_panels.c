@@ -70,20 +70,22 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
 }
 
 /* Draws why the run ended, how to resume it, or the state of early stopping, the most urgent first. */
-static void draw_story(struct pen *pen, const struct run_model *model)
+static void draw_story(struct pen *pen, const struct run_model *model, const struct keymap *keymap)
 {
+    const char *resume = KEY_WORD(keymap, CONTEXT_RUN, ACTION_RESUME);
     const struct run_info *run = &model->info;
     const struct stopping_record *now =
         model->history.stopping_count ? &model->history.stopping[0].record : NULL;
     bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
     if (run->message[0])
-        pen_print(pen, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, "%s%s", run->message,
-                  run->status == RUN_STOPPED ? "; r resumes it" : "");
+        pen_print(pen, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0,
+                  run->status == RUN_STOPPED ? "%s; %s resumes it" : "%s", run->message, resume);
     else if (run->status == RUN_CRASHED && model->listed_checkpoints && !model->history.checkpoint_count)
         pen_print(pen, STYLE_BAD, ATTR_BOLD,
-                  "its trainer died and its checkpoints are gone; b starts it anew");
+                  "its trainer died and its checkpoints are gone; %s starts it anew",
+                  KEY_WORD(keymap, CONTEXT_RUN, ACTION_AGAIN));
     else if (run->status == RUN_CRASHED)
-        pen_print(pen, STYLE_BAD, ATTR_BOLD, "its trainer died; r resumes it from the %s",
+        pen_print(pen, STYLE_BAD, ATTR_BOLD, "its trainer died; %s resumes it from the %s", resume,
                   model->listed_checkpoints ? "last checkpoint" : "beginning: it has no checkpoint yet");
     else if (now && now->verdict == VERDICT_STOP)
         pen_print(pen, STYLE_ACCENT, 0,
@@ -96,34 +98,41 @@ static void draw_story(struct pen *pen, const struct run_model *model)
                   now->patience_used, now->patience, text_plural(now->patience),
                   AXIS_TEXT(now->best_val_loss), now->best_step);
     else if (run->status == RUN_STOPPED)
-        pen_print(pen, STYLE_DIM, 0, "stopped; r resumes it");
+        pen_print(pen, STYLE_DIM, 0, "stopped; %s resumes it", resume);
 }
 
-void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now)
+void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model,
+                       const struct keymap *keymap, double now)
 {
     struct pen story = {grid, area.x + 1, area.y + 3, area.x + area.w - 1};
     char memory[128];
     label_draw_run(grid, &model->info, now);
     draw_numbers(grid, area, model, now);
     if (area.h < 4) return;
-    draw_story(&story, model);
+    draw_story(&story, model, keymap);
     memory_panel_summary(&model->memory, memory, sizeof memory);
     if (story.x + 3 + glyph_text_width(memory) <= story.end) pen_print_right(&story, STYLE_DIM, 0, memory);
 }
 
-int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
+int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model,
+                      const struct keymap *keymap, size_t which)
 {
     enum { TEXT_MAX = 16384 };
     char detail[96] = "", text[TEXT_MAX] = "no text was written";
     bool any = which < model->history.sample_count;
     if (area.h < 2) return 0;
-    if (status_is_live(model->info.status)) snprintf(text, sizeof text, "no text yet: t writes one");
+    if (status_is_live(model->info.status))
+        snprintf(text, sizeof text, "no text yet: %s writes one",
+                 KEY_WORD(keymap, CONTEXT_RUN, ACTION_SAMPLE));
     if (any) {
         const struct sample_record *sample = &model->history.samples[which];
-        const char *more = which                             ? "  (older; Down: newer)"
-                           : model->history.sample_count > 1 ? "  (Up: older)"
-                                                             : "";
-        snprintf(detail, sizeof detail, "@%" PRId64 "%s", sample->step, more);
+        snprintf(detail, sizeof detail, "@%" PRId64, sample->step);
+        if (which)
+            text_add(detail, sizeof detail, "  ", "(older; %s: newer)",
+                     KEY_WORD(keymap, CONTEXT_RUN, ACTION_SAMPLE_NEWER));
+        else if (model->history.sample_count > 1)
+            text_add(detail, sizeof detail, "  ", "(%s: older)",
+                     KEY_WORD(keymap, CONTEXT_RUN, ACTION_SAMPLE_OLDER));
         bool answers = strcmp(run_charts_kind(model->config), "instructions") == 0;
         snprintf(text, sizeof text, "%s%s%s", sample->prompt, answers ? "\n" : "", sample->text);
     }
@@ -155,7 +164,8 @@ static void draw_confused(struct grid *grid, int x, int y, int cell, const struc
     }
 }
 
-int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model, size_t *first)
+int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model,
+                         const struct keymap *keymap, size_t *first)
 {
     enum { NAME = 16, SCORES = 35, LEAST = 6, MOST = 14 /* columns of a cell */ };
     const struct run_history *h = &model->history;
@@ -166,8 +176,12 @@ int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_m
     size_t page = (size_t)area.h - 2, last = h->class_count > page ? h->class_count - page : 0;
     cell = cell < LEAST || !h->confusion_count ? 0 : cell > MOST ? MOST : cell;
     if (*first > last) *first = last;
-    snprintf(detail, sizeof detail, "@%" PRId64 "%s%s", h->classes[0].step,
-             cell ? "  columns: the label that the model gave" : "", last ? "  j k more of them" : "");
+    snprintf(detail, sizeof detail, "@%" PRId64 "%s", h->classes[0].step,
+             cell ? "  columns: the label that the model gave" : "");
+    if (last)
+        text_add(detail, sizeof detail, "  ", "%s %s more of them",
+                 KEY_WORD(keymap, CONTEXT_RUN, ACTION_SAMPLE_OLDER),
+                 KEY_WORD(keymap, CONTEXT_RUN, ACTION_SAMPLE_NEWER));
     grid_title(grid, &area, "classes", detail);
     draw_confused(grid, cells, area.y, cell, h, h->class_count);
     grid_line(grid, &area, STYLE_DIM, 0, " %*s %8s %7s %7s %7s", -NAME, "", "texts", "prec.", "recall", "F1");
@@ -331,7 +345,7 @@ static const char *config_line(const char *text, size_t *length)
 }
 
 /* The last row says how many lines have no room. */
-static void draw_config(struct grid *grid, struct rect *area, const char *config)
+static void draw_config(struct grid *grid, struct rect *area, const char *config, const struct keymap *keymap)
 {
     size_t n = 0;
     int left = 0;
@@ -339,14 +353,16 @@ static void draw_config(struct grid *grid, struct rect *area, const char *config
     for (const char *line = config; (line = config_line(line, &n)); line += n) left++;
     for (const char *line = config; (line = config_line(line, &n)); line += n, left--) {
         if (area->h == 1 && left > 1) {
-            grid_line(grid, area, STYLE_DIM, 0, "and %d more lines: i lists all", left);
+            grid_line(grid, area, STYLE_DIM, 0, "and %d more lines: %s lists all", left,
+                      KEY_WORD(keymap, CONTEXT_RUN, ACTION_CONFIGURATION));
             return;
         }
         grid_line(grid, area, *line == '[' ? STYLE_DIM : STYLE_TEXT, 0, "%.*s", (int)n, line);
     }
 }
 
-void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model)
+void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model,
+                     const struct keymap *keymap)
 {
     enum { CHECKPOINTS = 3, ORDERS = 4, EVENT_ROWS = 12, OTHERS = 12 };
     if (area.w < 30 || area.h < 4) return;
@@ -358,5 +374,5 @@ void panel_draw_side(struct grid *grid, struct rect area, const struct run_model
     int rows =
         (int)begin_list(grid, &area, "events", NULL, model->history.event_count ? EVENT_ROWS : 0, EVENT_ROWS);
     rect_skip(&area, panel_draw_events(grid, (struct rect){area.x, area.y, area.w, rows}, model));
-    draw_config(grid, &area, model->config);
+    draw_config(grid, &area, model->config, keymap);
 }

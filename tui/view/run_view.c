@@ -250,15 +250,15 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     layout_run(grid->w, grid->h, state->enlarged ? 1 : (int)model->chart_count, ranks + text, &layout);
     workbench_hint(workbench, &model->info);
     workbench_hint_charts(workbench, state->window.span > 0, model->history.event_count > 0);
-    panel_draw_header(grid, layout.header, model, workbench->now);
+    panel_draw_header(grid, layout.header, model, &workbench->keymap, workbench->now);
     draw_charts(workbench, state, grid, &layout);
     if (ranks) draw_ranks(grid, &layout.sample, model, ranks, text);
-    int used = classes ? panel_draw_confusion(grid, layout.sample, model, &state->sample)
-                       : panel_draw_sample(grid, layout.sample, model, state->sample);
+    int used = classes ? panel_draw_confusion(grid, layout.sample, model, &workbench->keymap, &state->sample)
+                       : panel_draw_sample(grid, layout.sample, model, &workbench->keymap, state->sample);
     if (layout.events.h > 0)
         rect_skip(&layout.events, used - layout.sample.h); /* events get the text's blank rows */
     panel_draw_events(grid, layout.events, model);
-    if (layout.side.w) panel_draw_side(grid, layout.side, model);
+    if (layout.side.w) panel_draw_side(grid, layout.side, model, &workbench->keymap);
 }
 
 /* Moves the cursor to an event and shows its sentence. Without a cursor the next event is the first. */

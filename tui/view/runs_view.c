@@ -279,24 +279,27 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
     if (pen.end - pen.x > glyph_text_width(order)) pen_print_right(&pen, STYLE_DIM, 0, order);
 }
 
-static void draw_empty(const struct runs_state *state, struct grid *grid, struct rect body)
+static void draw_empty(const struct workbench *workbench, const struct runs_state *state, struct grid *grid,
+                       struct rect body)
 {
     const char *program = TEXT_PROGRAM;
     char teaching[2048];
     snprintf(teaching, sizeof teaching,
              "No runs yet.\n\n"
-             "Press n to start one from a form, or type in another terminal:\n\n"
+             "Press %s to start one from a form, or type in another terminal:\n\n"
              "  %s train --data.train=kjv          the King James Bible\n"
              "  %s train --data.train=book.txt     a text of yours\n"
              "  %s train config.ini                settings from a file\n\n"
              "A run continues when this workbench is closed.",
-             program, program, program);
+             WORKBENCH_KEY(workbench, ACTION_NEW), program, program, program);
     struct rect area = {body.x + 3, body.y + 1, body.w - 4, body.h - 1};
     struct pen pen = {grid, area.x, area.y, area.x + area.w};
     if (state->list.letters.text[0])
-        pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", state->list.letters.text);
+        pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": %s shows all.", state->list.letters.text,
+                  WORKBENCH_KEY(workbench, ACTION_DISMISS));
     else if (state->deleted_listed)
-        pen_print(&pen, STYLE_DIM, 0, "All runs are deleted when you leave: u brings them back.");
+        pen_print(&pen, STYLE_DIM, 0, "All runs are deleted when you leave: %s brings them back.",
+                  WORKBENCH_KEY(workbench, ACTION_UNDO));
     else if (state->listing.hidden)
         pen_print(&pen, STYLE_DIM, 0, "All runs are archived: /archived shows them.");
     else
@@ -313,7 +316,7 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     run_cells_fit(listing, &state->stamps, grid->w - 2, column_gap(grid), columns, widths);
     draw_header(state, grid, workbench->typing);
     table_draw_titles(grid, 1, 1, columns, listing->column_count, column_gap(grid), widths, ATTR_UNDERLINE);
-    if (!listing->shown_count) draw_empty(state, grid, body);
+    if (!listing->shown_count) draw_empty(workbench, state, grid, body);
     workbench_hint_list(workbench, listing->shown_count ? run_at(state, state->list.at) : NULL,
                         state->marked_shown > 0, state->deleted_listed > 0);
     workbench->no_hint[ACTION_DISMISS] = !state->list.letters.text[0] && !state->marked_shown;
@@ -435,7 +438,8 @@ static void compare(struct workbench *workbench, struct runs_state *state, const
     if (count < 2) run_set_add(&workbench->compared, run->id, 0);
     arena_release(&arena);
     if (workbench->compared.count < 2)
-        workbench_say(workbench, "mark the runs to compare with Space, then press C");
+        workbench_say(workbench, "mark the runs to compare with %s, then press %s",
+                      WORKBENCH_KEY(workbench, ACTION_MARK), WORKBENCH_KEY(workbench, ACTION_COMPARE));
     else
         workbench_push(workbench, &compare_view, NULL);
 }
@@ -457,7 +461,8 @@ static bool needs_one_run(struct workbench *workbench, struct runs_state *state,
 {
     size_t count = run_folds_count(&state->folds, state->list.at);
     if (count < 2 || (run_change_knows(action) && run_change_takes_many(action))) return false;
-    workbench_say(workbench, "this row stands for %zu runs: f gives each a row of its own", count);
+    workbench_say(workbench, "this row stands for %zu runs: %s gives each a row of its own", count,
+                  WORKBENCH_KEY(workbench, ACTION_FOLD_RUNS));
     return true;
 }
 

@@ -580,7 +580,7 @@ void workbench_ask(struct workbench *workbench, enum action action, const char *
     char question[sizeof workbench->message];
     TEXT_FORMAT(question, format);
     workbench_say(workbench, "%s  (%s: yes; any other key: no)", question,
-                  key_word(&workbench->keymap, CONTEXT_CONFIRM, ACTION_YES, (char[KEY_NAME_MAX]){0}));
+                  KEY_WORD(&workbench->keymap, CONTEXT_CONFIRM, ACTION_YES));
     workbench->message_style = STYLE_WARN;
     workbench->asked = action;
 }

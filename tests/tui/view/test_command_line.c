@@ -266,6 +266,26 @@ TEST_CASE(a_command_is_no_letter_of_the_filter_that_is_typed)
     headless_expect(workbench, 80, 24, 80, "/run-10? 0 match");
 }
 
+TEST_CASE(sentences_name_the_keys_that_the_user_has_bound)
+{
+    char home[1024];
+    fill_five_hundred("bound", home, sizeof home);
+    store_fixture_settings(home, "key.runs.compare = V\nkey.runs.mark = F7\nkey.run.resume = F8\n"
+                                 "key.run.sample-older = F9\nkey.checkpoints.prompt = F10\n"
+                                 "key.run.checkpoint = F11\n");
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "V");
+    headless_expect(workbench, 80, 24, 80, "mark the runs to compare with F7, then press V");
+    store_fixture_sql(home, "update runs set status = 'stopped', message = ''; delete from early_stopping");
+    headless_type(workbench, "\r");
+    headless_expect(workbench, 80, 24, 80, "stopped; F8 resumes it", "(F9: older)");
+    headless_type(workbench, "C ");
+    headless_expect(workbench, 80, 24, 80, "F10 on another one prompts it");
+    headless_type(workbench, "Dyq");
+    headless_type(workbench, "C");
+    headless_expect(workbench, 80, 24, 80, "none: F11 in the view of a run");
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");

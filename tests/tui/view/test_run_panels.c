@@ -269,7 +269,7 @@ TEST(classes_that_have_no_room_are_reached_with_keys)
                       " insert into classes(run_id, segment, step, label, precision, recall, f1, support)"
                       " select id, 1, 400, 'kind-' || i, 0.5, 0.5, 0.5, i from runs, n");
     open_run("ended");
-    headless_expect(workbench, 80, 24, 80, "classes @400 j k more of them", "kind-10 10 0.5000",
+    headless_expect(workbench, 80, 24, 80, "classes @400 Up Down more of them", "kind-10 10 0.5000",
                     "kind-13 13 0.5000");
     headless_expect_not(workbench, 80, 24, "kind-14");
     headless_type(workbench, "jj");
