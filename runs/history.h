@@ -25,9 +25,11 @@ struct run_history {
         event_count, checkpoint_count, order_count;
 };
 
-/* Reads all lists, newest first, each of at most `limit` rows, with rows and texts in `arena`; but all
- * classes and ranks, and the whole confusion matrix, or none of it if it has more than `limit` classes. Of a
- * resumed run, only the evaluations, measures, early stopping and samples that count (table.h). */
+/* Reads all lists, newest first, each of at most `limit` rows, with rows and texts in `arena`; but
+ * HISTORY_MARKS events and orders at least, all classes and ranks, and the whole confusion matrix, or none of
+ * it if it has more than `limit` classes. Of a resumed run, only the evaluations, measures, early stopping
+ * and samples that count (table.h). */
+enum { HISTORY_MARKS = 4096 };
 enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                              struct run_history *out, struct err *err);
 

@@ -367,6 +367,21 @@ TEST(sample_texts_are_leafed_through)
     headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
 }
 
+TEST(all_events_and_orders_of_a_long_run_are_marked)
+{
+    store_fixture_sql(home, "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300)"
+                            " insert into events(run_id, segment, step, wall_time, level, text)"
+                            " select runs.id, 1, i, 1, 'warning', 'number ' || i from n, runs;"
+                            "with recursive n(i) as (select 20 union all select i + 1 from n where i < 100)"
+                            " insert into orders(run_id, issued_at, verb, applied_step)"
+                            " select runs.id, 1, 'sample', i from n, runs");
+    open_run("ended");
+    headless_expect_row(workbench, 80, 40, "12┤!!!!", "!!!! ");
+    headless_expect_row(workbench, 80, 40, "│   ▲▲▲▲▲", "▲▲▲▲▲ ");
+    headless_type(workbench, "n");
+    headless_expect(workbench, 80, 40, 80, "@1 number 1");
+}
+
 TEST(keys_lead_to_every_event_that_has_a_step)
 {
     store_fixture_sql(home, "insert into events(run_id, segment, step, wall_time, level, text)"
