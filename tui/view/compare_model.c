@@ -297,12 +297,10 @@ static enum status find_reach(struct store *store, struct compare_run *run,
 /* The step at which the relative axis of a run begins. */
 static void find_first_step(struct compare_run *run)
 {
-    if (run->series.fork_step > 0)
-        run->first_step = run->series.fork_step;
-    else if (run->series.count)
-        run->first_step = run->series.points[0].first_step;
-    else
-        run->first_step = 0;
+    const struct series *series = &run->series;
+    run->first_step = series->fork_step > 0 ? series->fork_step
+                      : series->count       ? series->points[0].first_step
+                                            : 0;
 }
 
 /* Whether two requests show the same points of a run, perhaps at other places. */

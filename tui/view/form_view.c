@@ -361,16 +361,16 @@ static bool follow_launch(struct workbench *workbench, struct form_state *state)
     struct err err = {0};
     char run_id[RUN_ID_MAX];
     enum status status = launch_poll(&state->launch, workbench->store, run_id, &err);
-    if (status == STATUS_BUSY) snprintf(state->doing, sizeof state->doing, "%s", err.text);
-    if (status == STATUS_BUSY) return true;
-    if (status == STATUS_OK) {
+    if (status == STATUS_BUSY) {
+        snprintf(state->doing, sizeof state->doing, "%s", err.text);
+    } else if (status) {
+        snprintf(state->error, sizeof state->error, "%s", err.text);
+        set_typing(workbench, state);
+    } else {
         keep_fields(workbench, state, true);
         workbench_back(workbench); /* frees the state */
         workbench_push(workbench, workbench->options.run, run_id);
-        return true;
     }
-    snprintf(state->error, sizeof state->error, "%s", err.text);
-    set_typing(workbench, state);
     return true;
 }
 

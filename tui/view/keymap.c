@@ -136,16 +136,16 @@ void keymap_read(struct keymap *keymap, const struct settings *settings, char *p
         const struct setting *setting = &settings->lines[line];
         if (!setting->key || strncmp(setting->key, prefix, strlen(prefix)) != 0) continue;
         size_t i = find(setting->key);
-        if (i == KEY_COUNT)
-            report(problem, size, &count, settings, line,
-                   "no such command (the list of keys, docs/reference/keys.md, names them)");
-        else if (line_of[i])
-            snprintf(why, sizeof why, "line %zu binds it already", line_of[i]),
-                report(problem, size, &count, settings, line, why);
-        else if (bind(&keymap->of[i], keys[i].context, setting->value, why, sizeof why))
+        if (i == KEY_COUNT) {
+            snprintf(why, sizeof why,
+                     "no such command (the list of keys, docs/reference/keys.md, names them)");
+        } else if (line_of[i]) {
+            snprintf(why, sizeof why, "line %zu binds it already", line_of[i]);
+        } else if (bind(&keymap->of[i], keys[i].context, setting->value, why, sizeof why)) {
             line_of[i] = line + 1;
-        else
-            report(problem, size, &count, settings, line, why);
+            continue;
+        }
+        report(problem, size, &count, settings, line, why);
     }
     /* a line whose key is taken loses; without it another line may lose its key, too */
     for (bool again = true; again;) {

@@ -259,10 +259,9 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
     char order[INPUT_MAX + 8];
     pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "anneal");
     bool filter = typing || state->list.letters.text[0];
-    if (!filter || grid->w >= 60) { /* else the filter takes the room */
+    if (!filter || grid->w >= 60) /* else the filter takes the room */
         pen_word(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", count, text_plural((int64_t)count),
                  state->live);
-    }
     if (filter) {
         int room = pen.end - pen.x - 14; /* "9999 match" */
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "/");
@@ -272,9 +271,7 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
         pen_word(&pen, STYLE_DIM, 0, "%zu match%s", member_count(state),
                  member_count(state) == 1 ? "es" : "");
     }
-    if (state->marked_shown) {
-        pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "%zu marked", state->marked_shown);
-    }
+    if (state->marked_shown) pen_word(&pen, STYLE_ACCENT, ATTR_BOLD, "%zu marked", state->marked_shown);
     snprintf(order, sizeof order, "%s%s", *state->sort ? "by " : "newest first", state->sort);
     if (pen.end - pen.x > glyph_text_width(order)) pen_print_right(&pen, STYLE_DIM, 0, order);
 }

@@ -526,11 +526,10 @@ void workbench_hint_charts(struct workbench *workbench, bool zoomed, bool events
 void workbench_hint_list(struct workbench *workbench, const struct run_info *run, bool marked, bool deleted)
 {
     static const enum action without_rows[] = {ACTION_NEW, ACTION_FILTER, ACTION_COLUMNS, ACTION_BACK};
-    bool keep[ACTION_COUNT] = {0};
-    for (size_t i = 0; i < KEY_COUNT; i++)
-        keep[keys[i].action] = keep[keys[i].action] || keys[i].context == CONTEXT_ANY;
-    for (size_t i = 0; i < sizeof without_rows / sizeof *without_rows; i++) keep[without_rows[i]] = true;
-    for (int a = 0; !run && a < ACTION_COUNT; a++) workbench->no_hint[a] = !keep[a];
+    for (size_t i = 0; !run && i < KEY_COUNT; i++)
+        if (keys[i].context == CONTEXT_RUNS) workbench->no_hint[keys[i].action] = true;
+    for (size_t i = 0; i < sizeof without_rows / sizeof *without_rows; i++)
+        workbench->no_hint[without_rows[i]] = false;
     if (run) workbench_hint(workbench, run);
     if (run && !marked && status_is_live(run->status)) workbench->no_hint[ACTION_DELETE] = true;
     workbench->no_hint[ACTION_UNDO] = !deleted;
