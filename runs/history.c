@@ -46,10 +46,11 @@ static const struct {
 };
 
 /* How many rows of a list are read. Part of what one evaluation or report recorded would show a wrong matrix
- * or a wrong median, and charts mark events and orders of all steps. */
+ * or a wrong median; charts mark events and orders of all steps, and an evaluation has many measures. */
 static size_t most_rows(enum store_table table, size_t limit, const struct run_history *history)
 {
-    if (table == TABLE_EVENTS || table == TABLE_ORDERS) return limit > HISTORY_MARKS ? limit : HISTORY_MARKS;
+    if (table == TABLE_EVENTS || table == TABLE_ORDERS || table == TABLE_MEASURES)
+        return limit > HISTORY_LEAST ? limit : HISTORY_LEAST;
     if (table == TABLE_CONFUSION) return history->class_count > limit ? 0 : SIZE_MAX;
     return table == TABLE_CLASSES || table == TABLE_RANKS ? SIZE_MAX : limit;
 }

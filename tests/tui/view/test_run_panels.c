@@ -382,6 +382,20 @@ TEST(all_events_and_orders_of_a_long_run_are_marked)
     headless_expect(workbench, 80, 40, 80, "@1 number 1");
 }
 
+TEST(each_evaluation_of_a_classifier_has_its_accuracy)
+{
+    store_fixture_sql(home,
+                      "insert into classes(run_id, segment, step, label, precision, recall, f1, support)"
+                      " select id, 1, 450, 'ham', 0.75, 0.6, 0.6667, 5 from runs;"
+                      "insert into measures(run_id, segment, step, name, value)"
+                      " select run_id, segment, step, 'accuracy', 0.5 + step / 1e5 from evals;"
+                      "with recursive n(i) as (select 1 union all select i + 1 from n where i < 9)"
+                      " insert into measures(run_id, segment, step, name, value)"
+                      " select run_id, segment, step, 'measure' || i, 0.25 from evals, n");
+    open_run("ended");
+    headless_expect(workbench, 200, 60, 200, "0.5045", "0.5010"); /* the newest, and an old one */
+}
+
 TEST(keys_lead_to_every_event_that_has_a_step)
 {
     store_fixture_sql(home, "insert into events(run_id, segment, step, wall_time, level, text)"
