@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "runs/annotation.h"
+#include "runs/columns.h"
 #include "runs/grouping.h"
 #include "tui/view/labels.h"
 
@@ -224,6 +225,14 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
     return out;
 }
 
+/* Whether a row of several runs has the sum: of what they did and take, as its progress does. */
+static bool is_summed(const struct field *field)
+{
+    return field->made == MADE_ELAPSED || field->made == MADE_DISK ||
+           (field->column && (field->column == COLUMN(RUNS, steps) || field->column == COLUMN(RUNS, tokens) ||
+                              field->column == COLUMN(RUNS, total_steps)));
+}
+
 struct field_value run_folds_value(const struct run_folds *folds, const struct listing *listing, int column,
                                    size_t row, char buf[FOLDS_TEXT_MAX])
 {
@@ -244,7 +253,7 @@ struct field_value run_folds_value(const struct run_folds *folds, const struct l
         last = value->text;
         text_add(buf, FOLDS_TEXT_MAX, ", ", "%s", value->text);
     }
-    out.number = mean;
+    out.number = is_summed(&listing->fields[column].field) ? mean * known : mean;
     out.text = *buf ? buf : NULL;
     return out;
 }

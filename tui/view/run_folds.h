@@ -54,7 +54,8 @@ bool run_folds_sweep(const struct run_folds *folds, const struct listing *listin
 
 /* The run that the row shows: of several a mean one, or the best of a sweep, named by what they share. */
 struct run_info run_folds_info(const struct run_folds *folds, const struct listing *listing, size_t row);
-/* A value of the row: the mean of numbers, the texts one after another in `buf`. */
+/* A value of the row: the mean of numbers, of steps and times the sum, the texts one after another in
+ * `buf`. */
 struct field_value run_folds_value(const struct run_folds *folds, const struct listing *listing, int column,
                                    size_t row, char buf[FOLDS_TEXT_MAX]);
 

@@ -72,6 +72,16 @@ TEST_CASE(a_row_of_several_is_marked_opened_and_changed_as_a_whole)
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
 }
 
+TEST_CASE(what_was_done_is_summed_in_every_column)
+{
+    char home[1024];
+    struct workbench *workbench = open_folded("sums", home, sizeof home);
+    store_fixture_sql(home, "update runs set tokens = 1000, parameters = 7");
+    settings_set(&workbench->settings, "runs.columns", "name,progress,steps,tokens,parameters");
+    workbench_tick(workbench, workbench->now + 2);
+    headless_expect_row(workbench, 120, 40, "base ×3", " 30/60 ", " 30 ", " 3.00k ", " 7");
+}
+
 TEST_CASE(rows_keep_their_runs_when_another_one_is_deleted_or_visited)
 {
     char home[1024];
