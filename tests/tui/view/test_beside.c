@@ -85,7 +85,9 @@ TEST_CASE(the_profile_folds_sorts_and_scrolls)
     headless_expect(workbench, 80, 24, 80, "▼ forward 3 6.000 75.0%");
     headless_expect(workbench, 80, 24, 80, "▶ layer 2 1 3.000 37.5%");
     headless_expect_not(workbench, 80, 24, "attention");
-    headless_type(workbench, "j\r"); /* the slowest layer */
+    int row = headless_selected_row(workbench, 80, 24);
+    workbench_mouse(workbench, K_CLICK, &(struct pointer){10, row + 1, 0}); /* the slowest layer */
+    headless_type(workbench, "\r");
     headless_expect(workbench, 80, 24, 80, "▼ layer 2 1 3.000 37.5% ███░░░░░ attention");
     headless_type(workbench, "j");
     headless_expect_not(workbench, 80, 24, "▶ layer 2");
