@@ -25,22 +25,24 @@ static void ask(struct workbench *workbench, const struct chart *chart, const st
                      comparison ? "save as .svg, .csv or .md" : "save as .svg or .csv");
 }
 
-/* The numbers of a trace as the chart shows them, such as perplexity for a loss; false: memory is short. */
+/* The visible points of a trace as the chart shows them, such as perplexity for a loss; false: memory is
+ * short. */
 static bool shown_curve(const struct chart *chart, const struct chart_trace *trace, struct arena *arena,
                         struct export_curve *out)
 {
-    struct series_point *points = arena_alloc_array(arena, trace->count + 1, sizeof *points);
-    double *smooth = trace->smooth ? arena_alloc_array(arena, trace->count + 1, sizeof *smooth) : NULL;
+    size_t begin, end = chart_visible(chart, trace, &begin), count = end - begin;
+    struct series_point *points = arena_alloc_array(arena, count + 1, sizeof *points);
+    double *smooth = trace->smooth ? arena_alloc_array(arena, count + 1, sizeof *smooth) : NULL;
     if (!points || (trace->smooth && !smooth)) return false;
-    for (size_t i = 0; i < trace->count; i++) {
-        points[i] = trace->points[i];
+    for (size_t i = 0; i < count; i++) {
+        points[i] = trace->points[begin + i];
         points[i].min = chart_shown(chart, points[i].min);
         points[i].max = chart_shown(chart, points[i].max);
         points[i].mean = chart_shown(chart, points[i].mean);
         points[i].last = chart_shown(chart, points[i].last);
-        if (smooth) smooth[i] = chart_shown(chart, trace->smooth[i]);
+        if (smooth) smooth[i] = chart_shown(chart, trace->smooth[begin + i]);
     }
-    *out = (struct export_curve){trace->name ? trace->name : chart->title, points, trace->count, smooth};
+    *out = (struct export_curve){trace->name ? trace->name : chart->title, points, count, smooth};
     return true;
 }
 

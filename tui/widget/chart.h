@@ -73,6 +73,9 @@ void chart_draw(struct grid *grid, struct rect area, const struct chart *chart);
 /* The value that the chart shows for one of a series. A mean then is a geometric one. */
 double chart_shown(const struct chart *chart, double value);
 
+/* The visible points of a trace: from *begin up to, but without, the returned index. */
+size_t chart_visible(const struct chart *chart, const struct chart_trace *trace, size_t *begin);
+
 /* The step at which a point is drawn. */
 double chart_middle(const struct series_point *point);
 

@@ -20,8 +20,6 @@ struct drawing {
 
 /* How many points lie before `step`, with the one that holds it. */
 size_t chart_points_until(const struct chart_trace *trace, int64_t step);
-/* The visible points of a trace: from *begin up to, but without, the returned index. */
-size_t chart_visible(const struct chart *chart, const struct chart_trace *trace, size_t *begin);
 
 /* Sets the values' axis, with at most `ticks` labels, and counts what lies beyond it; false when no value is
  * visible. Only the scratch memory of the grid is used. */

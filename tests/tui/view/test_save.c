@@ -59,6 +59,23 @@ TEST_CASE(the_focused_chart_is_saved_as_picture_or_points)
     free(svg);
 }
 
+TEST_CASE(the_points_are_those_on_the_screen)
+{
+    char home[1024], path[1200];
+    fill_five_hundred("zoomed", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "+"); /* from 240 on */
+    snprintf(path, sizeof path, "%s/loss.csv", home);
+    save_as(workbench, path);
+    char *points = read_file(path);
+    assert_null(strstr(points, "\r\ntrain,239,"));
+    assert_non_null(strstr(points, "smoothed\r\ntrain,240,"));
+    assert_non_null(strstr(points, "\r\ntrain,480,"));
+    assert_null(strstr(points, "\r\nval,200,"));
+    assert_non_null(strstr(points, "\r\nval,250,"));
+    free(points);
+}
+
 TEST_CASE(the_name_that_is_proposed_has_whole_characters)
 {
     char home[1024];
