@@ -10,6 +10,11 @@ enum { LEAST_SPAN = 8 /* places */ };
 void chart_window_init(struct chart_window *window, const struct settings *settings)
 {
     *window = (struct chart_window){.cursor = -1, .end = -1};
+    chart_window_recall(window, settings);
+}
+
+void chart_window_recall(struct chart_window *window, const struct settings *settings)
+{
     window->outliers = settings_has(settings, "run.outliers", "yes");
     window->log_steps = settings_has(settings, "run.log_steps", "yes");
 }

@@ -30,6 +30,8 @@ struct chart_window {
 
 /* All places, no cursor, and how the user looked at charts last. */
 void chart_window_init(struct chart_window *window, const struct settings *settings);
+/* How the user looked at charts last, which another view may have changed: the scales of the axes. */
+void chart_window_recall(struct chart_window *window, const struct settings *settings);
 
 /* The range of places in the charts. */
 void chart_window_range(const struct chart_window *window, int64_t *first, int64_t *last);

@@ -137,16 +137,29 @@ static void compare_close(void *opaque)
     arena_release(&state->arena);
 }
 
+/* Takes over how the user has looked at the chart in a run; whether that has changed. */
+static bool recall_look(const struct workbench *workbench, struct compare_state *state)
+{
+    struct chart_window *window = &state->window;
+    bool log = state->log, log_steps = window->log_steps, outliers = window->outliers;
+    double decay = state->request.decay;
+    look_at(workbench, state, &state->request.quantity);
+    chart_window_recall(window, &workbench->settings);
+    return decay != state->request.decay || log != state->log || log_steps != window->log_steps ||
+           outliers != window->outliers;
+}
+
 static bool compare_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct compare_state *state = opaque;
-    bool changed = false;
+    bool changed = false, looks = recall_look(workbench, state);
+    if (looks) show(workbench, state);
     if (store_changed || state->window.live) /* a trainer dies without a commit */
         workbench_did(workbench, compare_model_update(&state->model, workbench->store, &state->request,
                                                       &changed, &workbench->err));
     if (changed) count_places(state);
     if (store_changed) state->values_read = false;
-    return changed;
+    return changed || looks;
 }
 
 /* ---- the chart ---- */

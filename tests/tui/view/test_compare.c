@@ -47,6 +47,21 @@ static struct workbench *open_comparison(const char *home)
     return workbench;
 }
 
+TEST_CASE(how_a_run_is_looked_at_holds_in_the_comparison)
+{
+    char home[1024];
+    fill_compared("looked-at", home, sizeof home);
+    struct workbench *workbench = open_comparison(home);
+    headless_expect(workbench, 120, 40, 120, "▸loss by step");
+    headless_type(workbench, "\rmyXo"); /* smoothed, logarithmic both ways, all values */
+    headless_expect(workbench, 120, 40, 120, "▸loss log ema 0.9");
+    headless_type(workbench, "q");
+    headless_expect(workbench, 120, 40, 120, "▸loss by step log ema 0.9", " 1 2 5 10 ");
+    headless_type(workbench, "\rmmmyXoq");
+    headless_expect(workbench, 120, 40, 120, "▸loss by step ─");
+    headless_expect_not(workbench, 120, 40, " 1 2 5 10 ");
+}
+
 TEST_CASE(a_trainer_that_dies_without_a_commit_is_noticed)
 {
     struct fill_quiet *quiet = fill_quiet("died");
