@@ -62,15 +62,20 @@ static void recall_zoom(const struct workbench *workbench, struct run_state *sta
     state->window.end = end < 0 ? -1 : end;
 }
 
-/* Makes the charts that the user has chosen for runs of this kind. */
+/* Makes the charts that the user has chosen for runs of this kind. The focus stays on its chart. */
 static void choose_charts(struct workbench *workbench, struct run_state *state)
 {
     char key[32];
+    size_t *focus = &state->window.focus;
+    const struct quantity focused = state->model.chart[*focus].quantity;
+    bool any = *focus < state->model.chart_count;
     snprintf(key, sizeof key, "run.charts.%s", run_charts_kind(state->model.config));
     const char *names = settings_get(&workbench->settings, key);
     workbench_did(workbench, run_model_choose(&state->model, workbench->store, names, &workbench->err));
     recall_charts(workbench, state);
-    if (state->window.focus >= state->model.chart_count) state->window.focus = 0;
+    *focus = 0;
+    for (size_t c = 0; any && c < state->model.chart_count; c++)
+        if (strcmp(state->model.chart[c].quantity.name, focused.name) == 0) *focus = c;
 }
 
 /* Tells the window which steps there are. */

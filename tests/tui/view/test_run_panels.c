@@ -174,7 +174,7 @@ TEST(charts_are_chosen_and_remembered_with_their_scales)
     workbench_key(workbench, K_CTRL('u'));
     headless_expect(workbench, 120, 40, 120, "Charts 17 of 17", "[ 1] loss", "[ 2] lr", "[ 3] grad_norm");
     headless_type(workbench, "q0");
-    headless_expect(workbench, 120, 40, 120, "▸loss", " 100 ");
+    headless_expect(workbench, 120, 40, 120, " loss ━ train", "▸gradient norm", " 100 ");
 }
 
 TEST(charts_that_this_run_lacks_stay_chosen_for_others)
@@ -195,6 +195,24 @@ TEST(charts_that_this_run_lacks_stay_chosen_for_others)
     workbench = headless_open(home, "ended");
     headless_type(workbench, "x");
     headless_expect(workbench, 120, 40, 120, "Charts 18 of 18");
+}
+
+TEST(the_focus_stays_on_its_chart_when_others_come_or_go)
+{
+    open_run("ended");
+    workbench_key(workbench, K_BACK_TAB); /* the last one */
+    headless_type(workbench, "z");
+    headless_expect(workbench, 80, 24, 80, "▸clip scale");
+    store_fixture_sql(home, "insert into measures(run_id, segment, step, name, value)"
+                            " select run_id, segment, step, 'accuracy', 0.5 from evals");
+    workbench_tick(workbench, workbench->now + 2);
+    headless_expect(workbench, 80, 24, 80, "▸clip scale");
+    headless_type(workbench, "x q"); /* without the loss */
+    headless_expect(workbench, 80, 24, 80, "▸clip scale");
+    headless_type(workbench, "x");
+    workbench_key(workbench, K_END);
+    headless_type(workbench, "k q"); /* without it */
+    headless_expect(workbench, 80, 24, 80, "▸learning rate");
 }
 
 TEST(a_classifier_shows_its_confusion_instead_of_samples)
