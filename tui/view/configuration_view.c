@@ -21,7 +21,14 @@ static bool has_letters(const struct config_row *row, const char *letters)
     return strcasestr(row->key, letters) || strcasestr(row->value, letters) || strcasestr(row->help, letters);
 }
 
-static void arrange(struct configuration_state *state)
+/* The key of the selected row; "": none is. */
+static const char *selected_key(const struct configuration_state *state)
+{
+    return state->list.count ? state->shown[state->list.at]->key : "";
+}
+
+/* The row of the key stays selected where it is still shown. */
+static void arrange(struct configuration_state *state, const char *key)
 {
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -31,6 +38,8 @@ static void arrange(struct configuration_state *state)
                 state->shown[n++] = &state->rows[i];
     }
     list_set_count(&state->list, n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(state->shown[i]->key, key) == 0) state->list.at = i;
 }
 
 /* Reads the run and its configuration; on failure the old rows stay. */
@@ -44,11 +53,15 @@ static enum status load(struct workbench *workbench, struct configuration_state 
     free(text);
     if (!status) next.shown = arena_alloc_array(&next.arena, next.count + 1, sizeof *next.shown);
     if (!status && !next.shown) status = err_no_memory(err, "%zu keys of a configuration", next.count);
-    arena_release(status ? &next.arena : &state->arena);
-    if (status) return status;
+    if (status) {
+        arena_release(&next.arena);
+        return status;
+    }
+    struct configuration_state old = *state;
     *state = next;
     for (size_t i = 0; i < state->count; i++) state->differing += state->rows[i].differs;
-    arrange(state);
+    arrange(state, selected_key(&old));
+    arena_release(&old.arena);
     return STATUS_OK;
 }
 
@@ -126,7 +139,7 @@ static bool configuration_key(struct workbench *workbench, void *opaque, enum ac
 {
     struct configuration_state *state = opaque;
     bool used = list_key(workbench, &state->list, action, code);
-    if (used) arrange(state);
+    if (used) arrange(state, selected_key(state));
     return used;
 }
 

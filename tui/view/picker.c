@@ -4,14 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The selected item stays selected where it is still shown. */
 static void arrange(struct picker *picker)
 {
-    size_t n = 0;
+    size_t n = 0, selected = picker->list.count ? picker->shown[picker->list.at] : 0;
     for (size_t i = 0; i < picker->count; i++)
         if (strcasestr(picker->items[i].name, picker->list.letters.text) ||
             strcasestr(picker->items[i].detail, picker->list.letters.text))
             picker->shown[n++] = i;
     list_set_count(&picker->list, n);
+    for (size_t row = 0; row < n; row++)
+        if (picker->shown[row] == selected) picker->list.at = row;
 }
 
 bool picker_init(struct picker *picker, size_t room)

@@ -214,6 +214,16 @@ TEST_CASE(there_is_room_for_so_many_columns)
     headless_expect(workbench, 80, 24, 80, "there are 32 columns already: hide one first");
 }
 
+TEST_CASE(a_column_that_was_found_stays_selected_among_all)
+{
+    char home[1024];
+    fill_thirty("found-column", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "v/elapsed\r");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_expect_selected(workbench, "elapsed");
+}
+
 TEST_CASE(one_column_always_stays)
 {
     char home[1024];

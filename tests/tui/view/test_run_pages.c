@@ -174,6 +174,9 @@ TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
     headless_expect(workbench, 80, 24, 80,
                     "up to it, as `anneal lr-find` trains"); /* the end of a long text */
     headless_press(workbench, K_ESCAPE, 1);
+    headless_type(workbench, "/train.seed\r"); /* what was found stays selected among all */
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_expect_selected(workbench, "train.seed");
     headless_type(workbench, "/no-such\rqi");
     headless_press(workbench, K_END, 1);
     headless_expect(workbench, 80, 24, 80, "hooks."); /* the last section */
@@ -195,7 +198,14 @@ TEST_CASE(a_resume_changes_the_configuration_and_long_keys_push_their_values)
     workbench_tick(workbench, workbench->now + 1);
     headless_expect(workbench, 120, 40, 120, "train.batch_size 7 default 16"); /* no resume */
     store_fixture_sql(home, "update runs set segment = segment + 1");
+    headless_press(workbench, K_DOWN, 20);
+    char selected[1024];
+    struct grid grid = headless_draw(workbench, 80, 24);
+    grid_row(&grid, headless_selected_row(workbench, 80, 24), selected, sizeof selected);
+    grid_release(&grid);
     workbench_tick(workbench, workbench->now + 2);
+    headless_expect_selected(workbench, selected); /* though rows above it are new */
+    headless_press(workbench, K_HOME, 1);
     headless_expect(workbench, 120, 40, 120, "train.batch_size 9 default 16",
                     "param_group.with_quite_a_long_name.match layer.0.*",
                     "/a/path/that/is/longer/than/its/column.txt default kjv");
