@@ -127,9 +127,8 @@ static void configuration_draw(struct workbench *workbench, void *opaque, struct
         draw_row(grid, (struct rect){1, y, grid->w - 2, 1}, state->shown[i]);
         if (i == state->shown_differing && i > 0 && i > state->list.scroll)
             grid_mark(grid, (struct rect){0, y - 1, grid->w, 1}, ATTR_UNDERLINE);
-        list_mark(&state->list, grid, body, i);
     }
-    grid_scroll_marks(grid, body, state->list.scroll > 0, end < state->list.count);
+    list_mark(&state->list, grid, body);
     if (!at) return;
     grid_fill(grid, (struct rect){0, note.y - 1, grid->w, 1}, 0x2500, STYLE_RULE);
     wrap_draw(grid, note, STYLE_TEXT, help);

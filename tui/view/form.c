@@ -137,7 +137,8 @@ static void draw_field(const struct form *form, struct grid *grid, struct rect r
     if (wrong || changed)
         grid_put(grid, x - 1, row.y, wrong ? '!' : '*', wrong ? STYLE_BAD : STYLE_VAL, ATTR_BOLD);
     if (focused && !field->choices && *input->text) {
-        pen.x += input_draw(grid, x, row.y, w, input, true, 0, 0) + 1;
+        input_draw(&pen, input, true, 0, 0);
+        pen.x++;
     } else {
         pen_print(&pen, style, *input->text ? ATTR_BOLD : 0, "%s", form_value(form, number));
         const char *empty = form->note && form->note[number] ? form->note[number] : form->empty;

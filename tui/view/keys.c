@@ -245,12 +245,11 @@ size_t input_complete(struct input *input, const char *const *names, size_t coun
     return found;
 }
 
-int input_draw(struct grid *grid, int x, int y, int width, const struct input *input, bool typing,
-               size_t from, size_t to)
+void input_draw(struct pen *pen, const struct input *input, bool typing, size_t from, size_t to)
 {
     char before_cursor[INPUT_MAX] = "", character[8];
     const char *text = input->text;
-    int used = 0;
+    int width = pen->end - pen->x;
     memcpy(before_cursor, text, input->cursor);
     for (int left = glyph_text_width(before_cursor); typing && left > width - 2 && *text;)
         left -= glyph_width(glyph_next(&text)); /* begin later */
@@ -259,15 +258,12 @@ int input_draw(struct grid *grid, int x, int y, int width, const struct input *i
         size_t at = (size_t)(text - input->text);
         uint32_t code_point = glyph_next(&text);
         int w = glyph_width(code_point), attr = ATTR_BOLD;
-        if (used + w > width - cut) break;
+        if (w > pen->end - pen->x - cut) break;
         if (at >= from && at < to) attr |= ATTR_UNDERLINE;
         if (typing && at == input->cursor) attr |= ATTR_REVERSE;
         if (!glyph_encode(code_point, character, sizeof character)) continue;
-        grid_text(grid, x + used, y, w, at >= from && at < to ? STYLE_WARN : STYLE_TEXT, attr, character);
-        used += w;
+        pen_print(pen, at >= from && at < to ? STYLE_WARN : STYLE_TEXT, attr, "%s", character);
     }
-    if (cut && width > 0) grid_put(grid, x + used++, y, 0x2026, STYLE_TEXT, ATTR_BOLD);
-    if (typing && !input->text[input->cursor] && used < width)
-        grid_put(grid, x + used++, y, ' ', STYLE_TEXT, ATTR_REVERSE);
-    return used;
+    if (cut && width > 0) pen_print(pen, STYLE_TEXT, ATTR_BOLD, "\u2026");
+    if (typing && !input->text[input->cursor]) pen_print(pen, STYLE_TEXT, ATTR_REVERSE, " ");
 }

@@ -147,10 +147,8 @@ void input_key(struct input *input, uint32_t code);
 size_t input_complete(struct input *input, const char *const *names, size_t count, const char *ends,
                       char *buf, size_t size);
 
-/* Draws the text in `width` columns, so that the cursor is in sight; the bytes from..to are underlined, and
- * the cursor is marked if the text is being typed; else longer text ends in an ellipsis. Returns the columns
- * used. */
-int input_draw(struct grid *grid, int x, int y, int width, const struct input *input, bool typing,
-               size_t from, size_t to);
+/* Draws the text at the pen, so that the cursor is in sight; the bytes from..to are underlined, and the
+ * cursor is marked if the text is being typed; else longer text ends in an ellipsis. */
+void input_draw(struct pen *pen, const struct input *input, bool typing, size_t from, size_t to);
 
 #endif

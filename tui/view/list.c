@@ -50,14 +50,14 @@ void list_draw_letters(const struct workbench *workbench, const struct list *lis
 {
     if (!workbench->typing && !list->letters.text[0]) return;
     pen_print(pen, STYLE_ACCENT, ATTR_BOLD, "/");
-    pen->x +=
-        input_draw(pen->grid, pen->x, pen->y, pen->end - pen->x, &list->letters, workbench->typing, 0, 0);
+    input_draw(pen, &list->letters, workbench->typing, 0, 0);
 }
 
-void list_mark(const struct list *list, struct grid *grid, struct rect area, size_t row)
+void list_mark(const struct list *list, struct grid *grid, struct rect area)
 {
-    if (row != list->at) return;
-    grid_mark(grid, (struct rect){area.x, area.y + (int)(row - list->scroll), area.w, 1}, ATTR_REVERSE);
+    if (area.h <= 0 || !list->count) return;
+    grid_mark(grid, (struct rect){area.x, area.y + (int)(list->at - list->scroll), area.w, 1}, ATTR_REVERSE);
+    grid_scroll_marks(grid, area, list->scroll > 0, list->scroll + list->page < list->count);
 }
 
 void list_draw_table(struct list *list, struct grid *grid, struct rect area, const struct list_table *table)
@@ -77,7 +77,6 @@ void list_draw_table(struct list *list, struct grid *grid, struct rect area, con
             table->cell(table->view, row, c, pen);
             pen.x = pen.end + GAP;
         }
-        list_mark(list, grid, area, row);
     }
-    grid_scroll_marks(grid, area, list->scroll > 0, end < list->count);
+    list_mark(list, grid, area);
 }

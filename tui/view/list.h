@@ -21,8 +21,10 @@ bool list_key(struct workbench *workbench, struct list *list, enum action action
 void list_set_count(struct list *list, size_t count);
 
 /* Scrolls so that the selected row is shown in `area`. Returns the end of the rows shown, which begin at
- * list->scroll. */
+ * list->scroll; once they are drawn, list_mark marks the selected one, and with arrows where there are more.
+ */
 size_t list_fit(struct list *list, struct rect area);
+void list_mark(const struct list *list, struct grid *grid, struct rect area);
 
 /* Draws "/letters" at the pen while there are any or they are typed. */
 void list_draw_letters(const struct workbench *workbench, const struct list *list, struct pen *pen);
@@ -38,8 +40,5 @@ struct list_table {
 
 /* Draws the titles and the rows that fit, the selected one marked, and arrows where there are more. */
 void list_draw_table(struct list *list, struct grid *grid, struct rect area, const struct list_table *table);
-
-/* Marks the row as the selected one, if it is, over the columns of `area`. */
-void list_mark(const struct list *list, struct grid *grid, struct rect area, size_t row);
 
 #endif

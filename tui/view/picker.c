@@ -81,9 +81,8 @@ void picker_draw(struct workbench *workbench, void *opaque, struct grid *grid)
         grid_name(grid, NUMBER, line.y, name, STYLE_TEXT, chosen ? ATTR_BOLD : 0, item->name);
         line.x = NUMBER + name + 2;
         pen_print(&line, STYLE_DIM, 0, "%s", item->detail);
-        list_mark(&picker->list, grid, body, row);
     }
-    grid_scroll_marks(grid, body, picker->list.scroll > 0, end < picker->list.count);
+    list_mark(&picker->list, grid, body);
 }
 
 static void toggle(struct workbench *workbench, struct picker *picker, size_t item)

@@ -263,10 +263,11 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
         pen_word(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", count, text_plural((int64_t)count),
                  state->live);
     if (filter) {
-        int room = pen.end - pen.x - 14; /* "9999 match" */
+        enum { COUNT = 13 }; /* "9999 match" */
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "/");
-        pen.x += input_draw(grid, pen.x, 0, room, &state->list.letters, typing, problem->from,
-                            problem->why[0] ? problem->to : 0);
+        pen.end -= COUNT;
+        input_draw(&pen, &state->list.letters, typing, problem->from, problem->why[0] ? problem->to : 0);
+        pen.end += COUNT;
         pen.x += typing ? 1 : 2;
         pen_word(&pen, STYLE_DIM, 0, "%zu match%s", member_count(state),
                  member_count(state) == 1 ? "es" : "");
@@ -326,9 +327,8 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
         if (row == state->list.at) grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
         if (run_set_has(&state->marked, run_at(state, row)->id))
             grid_put(grid, 0, y, '*', STYLE_ACCENT, ATTR_BOLD);
-        list_mark(&state->list, grid, body, row);
     }
-    grid_scroll_marks(grid, body, state->list.scroll > 0, end < state->list.count);
+    list_mark(&state->list, grid, body);
 }
 
 /* --- keys that arrange the list --- */

@@ -435,7 +435,8 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
     if (prompt) {
         struct pen pen = {grid, 1, grid->h - 1, grid->w - ANSWER_LEAST};
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s", workbench->label);
-        input_draw(grid, pen.x + 1, pen.y, grid->w - pen.x - 2, &workbench->answer, true, 0, 0);
+        pen = (struct pen){grid, pen.x + 1, pen.y, grid->w - 1};
+        input_draw(&pen, &workbench->answer, true, 0, 0);
     }
     if (*words) {
         bool message = words == workbench->message;
