@@ -72,17 +72,13 @@ double compare_model_scale(const struct compare_model *model, enum compare_axis 
     static const struct {
         const char *name;
         double seconds;
-    } units[] = {{"days", 86400}, {"hours", 3600}, {"minutes", 60}};
+    } units[] = {{"days", 86400}, {"hours", 3600}, {"minutes", 60}, {"seconds", 1}};
+    size_t i = 0;
     *unit = "";
     if (axes[axis].places != 1000) return 0;
-    double seconds = (double)model->last / 1e3;
-    for (int i = 0; i < 3; i++)
-        if (seconds >= 2 * units[i].seconds) {
-            *unit = units[i].name;
-            return units[i].seconds * 1e3;
-        }
-    *unit = "seconds";
-    return 1e3;
+    while (units[i].seconds > 1 && (double)model->last / 1e3 < 2 * units[i].seconds) i++;
+    *unit = units[i].name;
+    return units[i].seconds * 1e3;
 }
 
 /* ---- curves ---- */

@@ -81,17 +81,16 @@ static const struct look *look_of(const struct memory_record *record)
 static void add_category(struct picture *p, const struct memory_record *record, const struct look *look,
                          bool on_gpu)
 {
-    bool counts = !(on_gpu && look->host); /* otherwise bars and sums leave it out */
-    double amounts[] = {(double)record->planned_bytes, (double)record->live_bytes,
-                        (double)record->peak_bytes};
-    p->record[p->count] = record;
-    p->planned[p->count] = p->held[p->count] = look->part;
-    p->planned[p->count].amount = counts ? amounts[0] : 0;
-    p->held[p->count++].amount = counts ? amounts[1] : 0;
-    p->planned_sum += counts ? amounts[0] : 0;
-    p->grows += counts && look->grows ? amounts[0] : 0;
-    p->live_sum += counts ? amounts[1] : 0;
-    p->peak_sum += counts ? amounts[2] : 0;
+    struct stack_part *planned = &p->planned[p->count], *held = &p->held[p->count];
+    p->record[p->count++] = record;
+    *planned = *held = look->part;
+    if (on_gpu && look->host) return; /* bars and sums leave it out */
+    planned->amount = (double)record->planned_bytes;
+    held->amount = (double)record->live_bytes;
+    p->planned_sum += planned->amount;
+    p->grows += look->grows ? planned->amount : 0;
+    p->live_sum += held->amount;
+    p->peak_sum += (double)record->peak_bytes;
 }
 
 /* Fills the bar of the process: the allocated categories, then the memory outside the plan, such as the

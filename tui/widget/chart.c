@@ -203,10 +203,7 @@ static void draw_curve(const struct drawing *d, const struct chart_trace *trace,
     if (trace->fork_step > 0) curve.fork_x = chart_dot_x(d, (double)trace->fork_step);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
-        int dot = chart_dot_x(d, chart_middle(p)), last = d->raster.columns - 1,
-            x = dot < 0      ? 0
-                : dot > last ? last
-                             : dot;
+        int x = (int)fmin(fmax(chart_dot_x(d, chart_middle(p)), 0), d->raster.columns - 1);
         double lo = chart_shown(d->chart, values ? values[i] : p->min),
                hi = chart_shown(d->chart, values ? values[i] : p->max),
                mid = chart_shown(d->chart, values ? values[i] : p->mean);
@@ -324,14 +321,11 @@ static void draw_trace_value(struct pen *pen, const struct chart *chart, const s
     const struct series_point *point = title_point(chart, trace);
     struct series_value at = title_value(trace, point);
     struct value value = {.name = trace->name, .style = trace->style, .more_style = STYLE_DIM, .text = "--"};
-    char raw[24];
     if (trace->name) value.symbol = trace->marks ? 0x25C6 : 0x2501;
-    if (at.known) axis_format(chart_shown(chart, at.value), raw, sizeof raw);
-    if (at.known) snprintf(value.text, sizeof value.text, "%s", raw);
-    if (at.known && !isnan(at.average)) {
-        axis_format(chart_shown(chart, at.average), value.text, sizeof value.text);
-        snprintf(value.more, sizeof value.more, " (%s)", raw);
-    }
+    bool averaged = at.known && !isnan(at.average);
+    if (at.known)
+        axis_format(chart_shown(chart, averaged ? at.average : at.value), value.text, sizeof value.text);
+    if (averaged) snprintf(value.more, sizeof value.more, " (%s)", AXIS_TEXT(chart_shown(chart, at.value)));
     /* others that are merged into its point may lack a number */
     if (point && chart->cursor >= 0 && point->non_finite && point->count > point->non_finite) {
         snprintf(value.more, sizeof value.more, " %" PRId64 " \u2717", point->non_finite);
