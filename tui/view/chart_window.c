@@ -79,6 +79,16 @@ void chart_window_place(struct chart_window *window, int64_t place)
     window->end = end >= newest ? -1 : end;
 }
 
+/* The axis of the places that are shown. */
+static struct axis window_axis(const struct chart_window *window)
+{
+    struct axis axis = {0};
+    int64_t first, last;
+    chart_window_range(window, &first, &last);
+    axis_init_steps(&axis, (double)first, (double)last, window->log_steps, 1);
+    return axis;
+}
+
 /* Moves the cursor about a column of the focused chart. */
 static void move_cursor(struct chart_window *window, int direction)
 {
@@ -90,8 +100,7 @@ static void move_cursor(struct chart_window *window, int direction)
     for (int i = 0; i < window->drawn_count; i++)
         if (window->drawn[i].chart == window->focus) columns = chart_plot(window->drawn[i].area).w;
     if (window->cursor >= 0) {
-        struct axis axis = {0};
-        axis_init_steps(&axis, (double)first, (double)last, window->log_steps, 1);
+        struct axis axis = window_axis(window);
         double column = columns > 1 ? 1.0 / (columns - 1) : 1;
         double at = axis_position(&axis, fmax((double)window->cursor, axis.lo)) + direction * column;
         to = (int64_t)floor(axis_value(&axis, fmin(fmax(at, -1), 2)) + 0.5);
@@ -170,9 +179,12 @@ static void use_mouse(struct chart_window *window, const struct pointer *pointer
         window->drag_last = last;
         chart_window_place(window, place);
     } else if (action == ACTION_ZOOM_AT) { /* so that the place at the pointer stays there */
-        double places = (double)(last - first), after = places > 0 ? (double)(last - place) / places : 0,
-               span = fmax(places * (pointer->wheel < 0 ? 5.0 / 7 : 7.0 / 5), LEAST_SPAN);
-        show(window, (int64_t)(span + 0.5), place + (int64_t)(after * span + 0.5));
+        struct axis axis = window_axis(window);
+        double at = axis_position(&axis, fmax((double)place, axis.lo)),
+               by = pointer->wheel < 0 ? 5.0 / 7 : 7.0 / 5, from = axis_value(&axis, at - at * by),
+               to = axis_value(&axis, at + (1 - at) * by), span = fmax(to - from, LEAST_SPAN);
+        if (span > to - from) to = (double)place + span * (1 - at);
+        show(window, (int64_t)(span + 0.5), (int64_t)(to + 0.5));
     } else if (action == ACTION_DRAG && window->dragging && window->span > 0 && plot.w > 1) {
         double columns = (double)(pointer->x - window->drag_x) / (plot.w - 1);
         show(window, window->span, window->drag_last - (int64_t)(columns * (double)window->span));

@@ -156,6 +156,31 @@ TEST_CASE(the_wheel_zooms_at_the_pointer_and_dragging_pans)
     expect(workbench, "loss @");
 }
 
+/* The step at the pointer. */
+static long step_at(struct workbench *workbench, int x)
+{
+    report(workbench, K_MOVE, x, Y, 0);
+    const char *at = strstr(headless_row_with(workbench, W, H, "loss @"), "@");
+    return strtol(at + 1, NULL, 10);
+}
+
+TEST_CASE(the_wheel_zooms_at_the_pointer_on_a_logarithmic_axis_too)
+{
+    char home[1024];
+    fill_five_hundred("wheel-log", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "X");
+    expect(workbench, "▸loss");
+    long step = step_at(workbench, 45);
+    for (int i = 0; i < 4; i++) {
+        report(workbench, K_WHEEL, 45, Y, -1);
+        assert_in_range(step_at(workbench, 45), step - 4, step + 4); /* a column has two of them */
+    }
+    headless_expect_not(workbench, W, H, " 200 ");
+    for (int i = 0; i < 8; i++) report(workbench, K_WHEEL, 45, Y, 1);
+    assert_int_equal(step_at(workbench, 45), step); /* all of it again */
+}
+
 TEST_CASE(a_comparison_is_pointed_at_and_zoomed_as_well)
 {
     char home[1024], place[1024];
