@@ -1,5 +1,6 @@
 /* See pace.h. The points are the ends of the buckets in which a series of step times is read: their sum is
- * the active time. Tokens and wall time are looked up there in the raw steps. */
+ * the active time. An import may lack these; then they are those of the losses. Tokens and wall time are
+ * looked up there in the raw steps. */
 #include "runs/pace.h"
 
 #include <math.h>
@@ -87,13 +88,13 @@ static enum status add_point(struct pace_reader *r, struct pace *pace, int64_t s
 static enum status add_points(struct pace_reader *r, const struct series *series, struct pace *pace)
 {
     enum status status = STATUS_OK;
-    double active = 0;
+    double active = series->metric == METRIC_STEP_MS ? 0 : NAN;
     for (size_t i = 0; !status && i < series->count; i++) {
         const struct series_point *p = &series->points[i];
         double seconds = p->count > p->non_finite ? p->mean * (double)(p->count - p->non_finite) / 1e3 : 0;
         int64_t first = r->lineage.runs[r->lineage.count - 1].first;
         if (i == 0 && p->last_step > first)
-            status = add_point(r, pace, first, seconds / (double)(p->last_step - first + 1));
+            status = add_point(r, pace, first, active + seconds / (double)(p->last_step - first + 1));
         active += seconds;
         if (!status) status = add_point(r, pace, p->last_step, active);
     }
@@ -112,6 +113,8 @@ enum status pace_read(struct store *store, const char *run_id, struct arena *are
     r.joined = r.lineage.count;
     store_read_end(store);
     if (!status) status = series_read(store, run_id, METRIC_STEP_MS, 0, -1, PACE_POINTS, &series, err);
+    if (!status && !series.count)
+        status = series_read(store, run_id, METRIC_LOSS, 0, -1, PACE_POINTS, &series, err);
     if (!status) pace.points = arena_alloc_array(arena, series.count + 2, sizeof *pace.points);
     if (!status && !pace.points) status = err_no_memory(err, "the pace of a run");
     if (!status) status = add_points(&r, &series, &pace);

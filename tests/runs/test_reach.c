@@ -32,7 +32,11 @@ static int make_store(void **state)
               " step, tokens, wall_time + 31536000, step_ms, 8 - (step - 1000) / 512.0 from steps"
               " where step between 1000 and 1999;"
               "insert into evals(run_id, segment, step, val_loss) select 'way', 1, step, 9 - step / 1024.0"
-              " from steps where run_id = 'way' and step % 100 = 0");
+              " from steps where run_id = 'way' and step % 100 = 0;"
+              "insert into runs(id, name, status, created_at) values('import', 'import', 'finished', 1e9);"
+              "insert into segments(run_id, segment, first_step, started_at) values('import', 1, 0, 1e9);"
+              "insert into steps(run_id, segment, step, tokens, wall_time, loss) select 'import', 1, step,"
+              " tokens, wall_time, loss from steps where run_id = 'way' and step < 1000");
     store = store_fixture_open(home);
     return 0;
 }
@@ -83,6 +87,16 @@ TEST_CASE(a_step_has_its_tokens_and_times_also_between_two_points)
         assert_int_equal(pace_step(&pace, PACE_TOKENS, (double)(after + 1) * 100, true), after);
         assert_int_equal(pace_step(&pace, PACE_TOKENS, 1, false), 0);
         assert_true(pace_step(&pace, PACE_TOKENS, 1e9, true) == (int64_t)last);
+    }
+}
+
+TEST_CASE(an_import_without_times_of_steps_has_the_pace_of_its_tokens_and_its_clock)
+{
+    struct pace pace = pace_of("import");
+    for (double step = 0; step < 1000; step++) {
+        assert_true(fabs(pace_at(&pace, PACE_TOKENS, step) - (step + 1) * 100) < 1e-3);
+        assert_true(fabs(pace_at(&pace, PACE_WALL, step) - step * 0.02) < 1e-3);
+        assert_true(isnan(pace_at(&pace, PACE_ACTIVE, step)));
     }
 }
 
