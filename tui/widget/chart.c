@@ -452,6 +452,7 @@ void chart_init_steps(struct drawing *d, int ticks)
 {
     double first = (double)d->chart->first_step, last = (double)d->chart->last_step,
            scale = d->chart->x_scale;
+    if (scale > 0 && d->chart->log_steps) first = fmax(first, 1); /* as chart_step_at */
     if (scale > 0)
         axis_init(&d->x, first / scale, last / scale, d->chart->log_steps, ticks);
     else

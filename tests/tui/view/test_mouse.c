@@ -205,6 +205,45 @@ TEST_CASE(a_comparison_is_pointed_at_and_zoomed_as_well)
     expect(workbench, "@"); /* it was left there */
 }
 
+/* The column in which a row of a chart has the cursor; -1: none. */
+static int cursor_column(struct workbench *workbench, int y)
+{
+    struct grid grid = headless_draw(workbench, W, H);
+    int found = -1;
+    for (int x = 0; x < W; x++)
+        if (grid.cells[y * W + x].glyph == 0x250A) found = x;
+    grid_release(&grid);
+    return found;
+}
+
+TEST_CASE(the_cursor_of_a_comparison_is_under_the_pointer_on_every_axis)
+{
+    static const struct fill fill = {
+        .steps = 301, .total_steps = 301, .spike_step = -1, .status = RUN_FINISHED};
+    char home[1024];
+    store_fixture_home("axes", home, sizeof home);
+    for (int i = 0; i < 2; i++) {
+        struct fill named = fill;
+        struct fill_run run;
+        named.name = i ? "one" : "other";
+        fill_run(home, &named, &run);
+    }
+    store_fixture_sql(home, "update steps set step_ms = null"); /* as of an import: it begins at 0 */
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "aC");
+    for (int axis = 0; axis < 5; axis++, headless_type(workbench, "x"))
+        for (int log = 0; log < 2; log++, headless_type(workbench, "X"))
+            for (int x = 40; x < 110; x += 20) {
+                workbench_key(workbench, K_END);
+                report(workbench, K_MOVE, x, 0, 0);
+                headless_expect(workbench, W, H, W, "compare 2 runs"); /* drawn once */
+                report(workbench, K_MOVE, x, 10, 0);
+                int at = cursor_column(workbench, 20);
+                if (axis != 3 && abs(at - x) > 2) /* a whole step may lie beside it */
+                    fail_msg("axis %d, %s: column %d, not %d", axis, log ? "logarithmic" : "linear", at, x);
+            }
+}
+
 TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
 {
     char home[1024];
