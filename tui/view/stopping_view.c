@@ -193,7 +193,10 @@ static void stopping_draw(struct workbench *workbench, void *opaque, struct grid
              !named || measure_falls(metric) ? "lowest" : "highest", named ? metric : "validation loss");
     grid_title(grid, &title, "evaluations", state->list.count ? detail : NULL);
     if (!state->list.count) {
-        pen_print(&best, STYLE_DIM, 0, "none yet (eval.every says when, data.val_fraction from which text)");
+        pen_print(&best, STYLE_DIM, 0, "%s",
+                  run_is_imported(&state->run)
+                      ? "none with a verdict of early stopping: the run was imported"
+                      : "none yet (eval.every says when, data.val_fraction from which text)");
         return;
     }
     draw_best(state, &best);

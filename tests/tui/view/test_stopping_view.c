@@ -93,6 +93,9 @@ TEST_CASE(without_patience_or_evaluations_a_sentence_says_why)
     store_fixture_sql(home, "delete from early_stopping");
     workbench_tick(workbench, workbench->now + 3);
     headless_expect(workbench, 80, 24, 80, "none yet (eval.every says when");
+    store_fixture_sql(home, "update runs set status = 'finished', message = 'imported from /x.csv'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 80, 24, 80, "none with a verdict of early stopping: the run was imported");
     headless_close(workbench);
     fill_end(&run, RUN_FINISHED, "");
 }
