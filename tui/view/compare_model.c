@@ -517,8 +517,10 @@ static enum status update_run(struct store *store, struct compare_run *run,
     struct pace pace = {0};
     enum status status = run_get(store, run->info.id, &info, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK; /* deleted meanwhile: shown until the view closes */
+    /* of a paused run, whose trainer may evaluate, each sign of life may tell of something new */
     bool same = !status && info.steps == run->info.steps && info.segment == run->info.segment &&
-                info.status == run->info.status && info.best_step == run->info.best_step;
+                info.status == run->info.status && info.best_step == run->info.best_step &&
+                info.heartbeat == run->info.heartbeat;
     if (status || same) return status;
     *changed = true;
     status = series_update(store, info.id, &run->series, err);

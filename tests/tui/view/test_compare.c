@@ -62,6 +62,24 @@ TEST_CASE(how_a_run_is_looked_at_holds_in_the_comparison)
     headless_expect_not(workbench, 120, 40, " 1 2 5 10 ");
 }
 
+TEST_CASE(an_evaluation_of_a_paused_run_is_shown)
+{
+    struct fill_quiet *quiet = fill_quiet("paused");
+    add_run(quiet->home, "other", 30, 12);
+    store_fixture_sql(quiet->home, "update runs set status = 'paused', best_step = 10, best_val_loss = 4"
+                                   " where name = 'mortal';"
+                                   "insert into evals(run_id, segment, step, val_loss)"
+                                   " select id, 1, 10, 4 from runs where name = 'mortal'");
+    struct workbench *workbench = open_comparison(quiet->home);
+    headless_type(workbench, "\t");
+    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 4.000 ");
+    store_fixture_sql(quiet->home, "insert into evals(run_id, segment, step, val_loss)"
+                                   " select id, 1, 20, 4.5 from runs where name = 'mortal';"
+                                   "update runs set heartbeat = heartbeat + 1 where name = 'mortal'");
+    workbench_tick(workbench, quiet->now + 1);
+    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 4.500 ");
+}
+
 TEST_CASE(a_trainer_that_dies_without_a_commit_is_noticed)
 {
     struct fill_quiet *quiet = fill_quiet("died");
