@@ -55,10 +55,12 @@ static void look_at(const struct workbench *workbench, struct compare_state *sta
     request->decay = run_chart_recall(&workbench->settings, quantity, &state->log);
 }
 
-/* Lists what the runs have recorded, and chooses what was looked at last. */
-static enum status list_quantities(struct workbench *workbench, struct compare_state *state, struct err *err)
+/* Lists what the runs have recorded, and finds what was chosen in it. */
+static enum status list_quantities(struct workbench *workbench, struct compare_state *state,
+                                   const char *chosen, struct err *err)
 {
-    const char *chosen = settings_get(&workbench->settings, "compare.quantity");
+    arena_release(&state->arena);
+    state->quantity = state->quantity_count = 0;
     enum status status = compare_model_quantities(&state->model, workbench->store, &state->arena,
                                                   &state->quantities, &state->quantity_count, err);
     for (size_t i = 0; !status && i < state->quantity_count; i++)
@@ -120,7 +122,8 @@ static enum status compare_open(struct workbench *workbench, void *opaque, const
         run_set_add(&state->ids, workbench->compared.runs[i].id, workbench->compared.runs[i].since);
     if (read_all(workbench, state, err)) return err->status;
     if (state->model.run_count == 0) return err_set(err, STATUS_NOT_FOUND, "no run to compare is left");
-    if (list_quantities(workbench, state, err)) return err->status;
+    if (list_quantities(workbench, state, settings_get(&workbench->settings, "compare.quantity"), err))
+        return err->status;
     if (state->quantity < state->quantity_count &&
         strcmp(state->quantities[state->quantity].name, state->request.quantity.name) != 0) {
         look_at(workbench, state, &state->quantities[state->quantity]);
@@ -274,6 +277,10 @@ static void compare_draw(struct workbench *workbench, void *opaque, struct grid 
 
 static void choose_quantity(struct workbench *workbench, struct compare_state *state, bool next)
 {
+    /* a run that trains may have recorded others */
+    if (state->window.live)
+        workbench_did(workbench,
+                      list_quantities(workbench, state, state->request.quantity.name, &workbench->err));
     size_t count = state->quantity_count;
     if (count == 0) return;
     state->quantity = (state->quantity + (next ? 1 : count - 1)) % count;

@@ -73,6 +73,13 @@ TEST_CASE(an_evaluation_of_a_paused_run_is_shown)
     struct workbench *workbench = open_comparison(quiet->home);
     headless_type(workbench, "\t");
     headless_expect_row(workbench, 80, 24, "1‖ mortal", " 4.000 ");
+    store_fixture_sql(quiet->home, "insert into measures(run_id, segment, step, name, value)"
+                                   " select id, 1, 10, 'accuracy', 0.5 from runs where name = 'mortal'");
+    workbench_key(workbench, K_BACK_TAB); /* the loss, and before it the last one, which is new */
+    for (int i = 0; i < 12 && !headless_row_with(workbench, 80, 24, "▸accuracy"); i++)
+        workbench_key(workbench, K_BACK_TAB);
+    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 0.5000 ");
+    while (!headless_row_with(workbench, 80, 24, "▸validation loss")) workbench_key(workbench, K_TAB);
     store_fixture_sql(quiet->home, "insert into evals(run_id, segment, step, val_loss)"
                                    " select id, 1, 20, 4.5 from runs where name = 'mortal';"
                                    "update runs set heartbeat = heartbeat + 1 where name = 'mortal'");
