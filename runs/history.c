@@ -46,10 +46,11 @@ static const struct {
 };
 
 /* How many rows of a list are read. Part of what one evaluation or report recorded would show a wrong matrix
- * or a wrong median; charts mark events and orders of all steps, and an evaluation has many measures. */
+ * or a wrong median; charts mark events and orders of all steps, an evaluation has many measures, and the
+ * first of the samples tells the most. */
 static size_t most_rows(enum store_table table, size_t limit, const struct run_history *history)
 {
-    if (table == TABLE_EVENTS || table == TABLE_ORDERS || table == TABLE_MEASURES)
+    if (table == TABLE_EVENTS || table == TABLE_ORDERS || table == TABLE_MEASURES || table == TABLE_SAMPLES)
         return limit > HISTORY_LEAST ? limit : HISTORY_LEAST;
     if (table == TABLE_CONFUSION) return history->class_count > limit ? 0 : SIZE_MAX;
     return table == TABLE_CLASSES || table == TABLE_RANKS ? SIZE_MAX : limit;

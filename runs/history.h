@@ -26,10 +26,10 @@ struct run_history {
 };
 
 /* Reads all lists, newest first, each of at most `limit` rows, with rows and texts in `arena`; but
- * HISTORY_LEAST events, orders and measures at least, all classes and ranks, and the whole confusion matrix,
- * or none of it if it has more than `limit` classes. Of a resumed run, only the evaluations, measures, early
- * stopping and samples that count (table.h). */
-enum { HISTORY_LEAST = 4096 };
+ * HISTORY_LEAST events, orders, measures and samples at least, all classes and ranks, and the whole confusion
+ * matrix, or none of it if it has more than `limit` classes. Of a resumed run, only the evaluations,
+ * measures, early stopping and samples that count (table.h). */
+enum { HISTORY_LEAST = 2048 };
 enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                              struct run_history *out, struct err *err);
 

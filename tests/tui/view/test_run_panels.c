@@ -385,6 +385,18 @@ TEST(sample_texts_are_leafed_through)
     headless_expect(workbench, 120, 40, 120, "sample @480 (Up: older)");
 }
 
+TEST(the_first_of_many_sample_texts_is_reached)
+{
+    store_fixture_sql(home, "delete from samples;"
+                            "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300)"
+                            " insert into samples(run_id, segment, step, prompt, text)"
+                            " select runs.id, 1, i, 'the text', ' number ' || i from n, runs");
+    open_run("ended");
+    headless_expect(workbench, 120, 40, 120, "sample @300 (Up: older)");
+    headless_press(workbench, K_UP, 400);
+    headless_expect(workbench, 120, 40, 120, "sample @1 (older; Down: newer)", "the text number 1 ");
+}
+
 TEST(all_events_and_orders_of_a_long_run_are_marked)
 {
     store_fixture_sql(home, "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300)"
