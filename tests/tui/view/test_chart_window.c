@@ -390,6 +390,29 @@ TEST_CASE(logarithmic_steps_of_a_long_run_begin_with_its_first_ones)
     assert_int_equal(first_column(workbench), CHART_MARGIN);
 }
 
+TEST_CASE(how_a_run_is_looked_at_holds_in_the_comparison)
+{
+    static const char *const names[] = {"one", "other"};
+    char home[1024];
+    store_fixture_home("looked-at", home, sizeof home);
+    for (int i = 0; i < 2; i++) {
+        struct fill fill = {
+            .name = names[i], .steps = 301, .total_steps = 301, .spike_step = -1, .status = RUN_FINISHED};
+        struct fill_run run;
+        fill_run(home, &fill, &run);
+    }
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "aC");
+    headless_expect(workbench, 120, 40, 120, "▸loss by step");
+    headless_type(workbench, "\rmyXo"); /* smoothed, logarithmic both ways, all values */
+    headless_expect(workbench, 120, 40, 120, "▸loss log ema 0.9");
+    headless_type(workbench, "q");
+    headless_expect(workbench, 120, 40, 120, "▸loss by step log ema 0.9", " 1 2 5 10 ");
+    headless_type(workbench, "\rmmmyXoq");
+    headless_expect(workbench, 120, 40, 120, "▸loss by step ─");
+    headless_expect_not(workbench, 120, 40, " 1 2 5 10 ");
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");

@@ -47,57 +47,6 @@ static struct workbench *open_comparison(const char *home)
     return workbench;
 }
 
-TEST_CASE(how_a_run_is_looked_at_holds_in_the_comparison)
-{
-    char home[1024];
-    fill_compared("looked-at", home, sizeof home);
-    struct workbench *workbench = open_comparison(home);
-    headless_expect(workbench, 120, 40, 120, "▸loss by step");
-    headless_type(workbench, "\rmyXo"); /* smoothed, logarithmic both ways, all values */
-    headless_expect(workbench, 120, 40, 120, "▸loss log ema 0.9");
-    headless_type(workbench, "q");
-    headless_expect(workbench, 120, 40, 120, "▸loss by step log ema 0.9", " 1 2 5 10 ");
-    headless_type(workbench, "\rmmmyXoq");
-    headless_expect(workbench, 120, 40, 120, "▸loss by step ─");
-    headless_expect_not(workbench, 120, 40, " 1 2 5 10 ");
-}
-
-TEST_CASE(an_evaluation_of_a_paused_run_is_shown)
-{
-    struct fill_quiet *quiet = fill_quiet("paused");
-    add_run(quiet->home, "other", 30, 12);
-    store_fixture_sql(quiet->home, "update runs set status = 'paused', best_step = 10, best_val_loss = 4"
-                                   " where name = 'mortal';"
-                                   "insert into evals(run_id, segment, step, val_loss)"
-                                   " select id, 1, 10, 4 from runs where name = 'mortal'");
-    struct workbench *workbench = open_comparison(quiet->home);
-    headless_type(workbench, "\t");
-    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 4.000 ");
-    store_fixture_sql(quiet->home, "insert into measures(run_id, segment, step, name, value)"
-                                   " select id, 1, 10, 'accuracy', 0.5 from runs where name = 'mortal'");
-    workbench_key(workbench, K_BACK_TAB); /* the loss, and before it the last one, which is new */
-    for (int i = 0; i < 12 && !headless_row_with(workbench, 80, 24, "▸accuracy"); i++)
-        workbench_key(workbench, K_BACK_TAB);
-    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 0.5000 ");
-    while (!headless_row_with(workbench, 80, 24, "▸validation loss")) workbench_key(workbench, K_TAB);
-    store_fixture_sql(quiet->home, "insert into evals(run_id, segment, step, val_loss)"
-                                   " select id, 1, 20, 4.5 from runs where name = 'mortal';"
-                                   "update runs set heartbeat = heartbeat + 1 where name = 'mortal'");
-    workbench_tick(workbench, quiet->now + 1);
-    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 4.500 ");
-}
-
-TEST_CASE(a_trainer_that_dies_without_a_commit_is_noticed)
-{
-    struct fill_quiet *quiet = fill_quiet("died");
-    add_run(quiet->home, "other", 30, 12);
-    struct workbench *workbench = open_comparison(quiet->home);
-    headless_expect(workbench, 80, 24, 80, "1● mortal");
-    run_lock_release(&quiet->lock);
-    workbench_tick(workbench, quiet->now + 5);
-    headless_expect(workbench, 80, 24, 80, "1✗ mortal");
-}
-
 TEST_CASE(marked_runs_are_compared_and_others_not)
 {
     char home[1024];

@@ -244,6 +244,27 @@ TEST_CASE(a_view_of_a_deleted_run_does_not_turn_to_another)
     }
 }
 
+TEST_CASE(charts_that_this_run_lacks_stay_chosen_for_others)
+{
+    char home[1024];
+    fill_five_hundred("lacking", home, sizeof home);
+    store_fixture_settings(home, "run.charts.text = gpu9.power_w,loss,lr\n");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "Charts 3 of 10", "[ 1] gpu9.power_w",
+                    "not recorded by this run");
+    headless_type(workbench, "jj "); /* no learning rate */
+    assert_string_equal(settings_get(&workbench->settings, "run.charts.text"), "gpu9.power_w,loss");
+    workbench_key(workbench, K_HOME);
+    headless_type(workbench, " "); /* nor that */
+    assert_string_equal(settings_get(&workbench->settings, "run.charts.text"), "loss");
+    headless_close(workbench);
+    store_fixture_settings(home, "run.charts.text = gpu9.power_w\n"); /* then all are shown */
+    workbench = headless_open(home, "ended");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "Charts 10 of 10");
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");

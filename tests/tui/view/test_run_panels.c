@@ -177,26 +177,6 @@ TEST(charts_are_chosen_and_remembered_with_their_scales)
     headless_expect(workbench, 120, 40, 120, " loss ━ train", "▸gradient norm", " 100 ");
 }
 
-TEST(charts_that_this_run_lacks_stay_chosen_for_others)
-{
-    add_all_there_is();
-    store_fixture_settings(home, "run.charts.text = gpu9.power_w,loss,lr\n");
-    open_run("ended");
-    headless_type(workbench, "x");
-    headless_expect(workbench, 120, 40, 120, "Charts 3 of 18", "[ 1] gpu9.power_w",
-                    "not recorded by this run");
-    headless_type(workbench, "jj "); /* no learning rate */
-    assert_string_equal(settings_get(&workbench->settings, "run.charts.text"), "gpu9.power_w,loss");
-    workbench_key(workbench, K_HOME);
-    headless_type(workbench, " "); /* nor that */
-    assert_string_equal(settings_get(&workbench->settings, "run.charts.text"), "loss");
-    headless_close(workbench);
-    store_fixture_settings(home, "run.charts.text = gpu9.power_w\n"); /* then all are shown */
-    workbench = headless_open(home, "ended");
-    headless_type(workbench, "x");
-    headless_expect(workbench, 120, 40, 120, "Charts 18 of 18");
-}
-
 TEST(the_focus_stays_on_its_chart_when_others_come_or_go)
 {
     open_run("ended");

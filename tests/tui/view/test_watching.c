@@ -228,6 +228,52 @@ TEST_CASE(views_of_a_run_notice_that_the_trainer_died)
     }
 }
 
+/* The comparison of all runs, of which "other" has ended. */
+static struct workbench *open_comparison(struct fill_quiet *quiet)
+{
+    static const struct fill ended = {
+        .name = "other", .steps = 30, .total_steps = 30, .spike_step = -1, .status = RUN_FINISHED};
+    struct fill_run run;
+    fill_run(quiet->home, &ended, &run);
+    struct workbench *workbench = headless_open(quiet->home, NULL);
+    headless_type(workbench, "aC");
+    return workbench;
+}
+
+TEST_CASE(the_comparison_shows_what_a_paused_run_evaluates)
+{
+    struct fill_quiet *quiet = fill_quiet("compared-paused");
+    store_fixture_sql(quiet->home, "update runs set status = 'paused', best_step = 10, best_val_loss = 4"
+                                   " where name = 'mortal';"
+                                   "insert into evals(run_id, segment, step, val_loss)"
+                                   " select id, 1, 10, 4 from runs where name = 'mortal'");
+    struct workbench *workbench = open_comparison(quiet);
+    headless_type(workbench, "\t");
+    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 4.000 ");
+    store_fixture_sql(quiet->home, "insert into measures(run_id, segment, step, name, value)"
+                                   " select id, 1, 10, 'accuracy', 0.5 from runs where name = 'mortal'");
+    workbench_key(workbench, K_BACK_TAB); /* the loss, and before it the last one, which is new */
+    for (int i = 0; i < 12 && !headless_row_with(workbench, 80, 24, "▸accuracy"); i++)
+        workbench_key(workbench, K_BACK_TAB);
+    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 0.5000 ");
+    while (!headless_row_with(workbench, 80, 24, "▸validation loss")) workbench_key(workbench, K_TAB);
+    store_fixture_sql(quiet->home, "insert into evals(run_id, segment, step, val_loss)"
+                                   " select id, 1, 20, 4.5 from runs where name = 'mortal';"
+                                   "update runs set heartbeat = heartbeat + 1 where name = 'mortal'");
+    workbench_tick(workbench, quiet->now + 1);
+    headless_expect_row(workbench, 80, 24, "1‖ mortal", " 4.500 ");
+}
+
+TEST_CASE(the_comparison_notices_that_a_trainer_died)
+{
+    struct fill_quiet *quiet = fill_quiet("compared-died");
+    struct workbench *workbench = open_comparison(quiet);
+    headless_expect(workbench, 80, 24, 80, "1● mortal");
+    run_lock_release(&quiet->lock);
+    workbench_tick(workbench, quiet->now + 5);
+    headless_expect(workbench, 80, 24, 80, "1✗ mortal");
+}
+
 TEST_CASE(that_a_run_was_deleted_elsewhere_is_said_once)
 {
     static const char *const views[] = {"", "w", "i"};
