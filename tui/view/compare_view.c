@@ -161,7 +161,7 @@ static bool compare_read(struct workbench *workbench, void *opaque, bool store_c
         workbench_did(workbench, compare_model_update(&state->model, workbench->store, &state->request,
                                                       &changed, &workbench->err));
     if (changed) count_places(state);
-    if (store_changed) state->values_read = false;
+    if (store_changed || changed) state->values_read = false;
     return changed || looks;
 }
 
