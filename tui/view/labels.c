@@ -147,17 +147,17 @@ static void draw_name(struct pen pen, const struct run_info *run, double now)
 
 static void draw_progress(struct pen pen, const struct run_info *run, double now)
 {
-    char text[160], eta[48] = "", elapsed[48] = "";
-    double fraction = run_progress(run), left = label_eta(run, now),
-           percent = isnan(fraction) ? 0 : text_percent(10 * fraction) / 10.0;
+    char text[160], eta[48] = "", elapsed[48] = "", percent[16] = "?%";
+    double fraction = run_progress(run), left = label_eta(run, now);
     if (!isnan(left)) snprintf(eta, sizeof eta, "  ETA %s", CLOCK_DURATION(left));
     if (pen.grid->w >= 100 || isnan(left)) /* "in 2m", which is shorter, is the time left in the list */
         snprintf(elapsed, sizeof elapsed, "  elapsed %s", CLOCK_DURATION(label_elapsed(run, now)));
+    if (!isnan(fraction)) snprintf(percent, sizeof percent, "%.1f%%", text_percent(10 * fraction) / 10.0);
     int64_t steps = run->steps < 0 ? 0 : run->steps, total = run->total_steps;
-    snprintf(text, sizeof text, "%5.1f%%  %s / %s step%s%s%s", percent, TEXT_NUMBER(steps),
+    snprintf(text, sizeof text, "%6s  %s / %s step%s%s%s", percent, TEXT_NUMBER(steps),
              total > 0 ? TEXT_NUMBER(total) : "?", text_plural(total), eta, elapsed);
     if (glyph_text_width(text) > pen.end - pen.x)
-        snprintf(text, sizeof text, "%5.1f%%  %s / %s%s%s", percent, TEXT_COUNT(steps),
+        snprintf(text, sizeof text, "%6s  %s / %s%s%s", percent, TEXT_COUNT(steps),
                  total > 0 ? TEXT_COUNT(total) : "?", eta, elapsed);
     int gauge = pen.end - pen.x - glyph_text_width(text) - 2;
     if (gauge > 60) gauge = 60;

@@ -110,7 +110,7 @@ static void draw_progress(struct pen pen, const struct run_cell *cell)
     else
         pen_print(&pen, STYLE_TEXT, 0, "%4d%%", text_percent(fraction));
     snprintf(text, sizeof text, "%s/%s", TEXT_COUNT(run->steps > 0 ? run->steps : 0),
-             TEXT_COUNT(run->total_steps));
+             run->total_steps > 0 ? TEXT_COUNT(run->total_steps) : "?");
     if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);
 }
 

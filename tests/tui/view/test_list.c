@@ -521,13 +521,18 @@ TEST_CASE(the_cells_of_a_row_say_what_is_known)
     workbench_tick(workbench, 1e9);
     headless_expect_row(workbench, 180, 24, "whole", " 25% ", "1.50k/6.00k ", " 3.250 ", " 4.500 @1250 ",
                         " 12.3k ", " 2h ago");
-    headless_expect_row(workbench, 180, 24, "blank", " ?% ", " -- ", "30s ago");
+    headless_expect_row(workbench, 180, 24, "blank", " ?% ", " 0/? ", " -- ", "30s ago");
     headless_expect_row(workbench, 180, 24, "lost", " 99% ", " NaN ", " 1d ago"); /* not yet 100 */
     const char *row =
         headless_row_with(workbench, 80, 24, "whole"); /* where there is little room, without the step */
     assert_non_null(row);
     assert_non_null(strstr(row, " 4.500 "));
     assert_null(strstr(row, "@1250"));
+    headless_type(workbench, "\r");
+    headless_expect(workbench, 80, 24, 80, "lost ■ stopped", " 99.9% 5,999 / 6,000 steps");
+    headless_type(workbench, "qj\r");
+    headless_expect(workbench, 80, 24, 80, "blank ✗ failed", " ?% 0 / ? steps");
+    headless_type(workbench, "q");
 }
 
 int main(void)
