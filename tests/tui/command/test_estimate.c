@@ -451,6 +451,8 @@ STAGE_CASE(all_sums_agree, struct stage *s)
             assert_int_equal(end, json_integer_value(value));
         }
         assert_int_equal(total, stage_int(json, "total_bytes"));
+        json_array_foreach(json_object_get(json, "buffers"), i, entry)
+            assert_true(*stage_text(entry, "name"));
         total = 0;
         json_array_foreach(json_object_get(json, "layers"), i, entry) total += stage_int(entry, "bytes");
         assert_int_equal(total, stage_int(json, "total_bytes"));

@@ -65,6 +65,8 @@ STAGE_CASE(what_was_not_started_is_told, struct stage *s)
     /* a failure ends the series, too */
     p = process_run(1, "train", s->config, "--name=bad", "--seeds=2", "--data.train=nowhere.txt", NULL);
     expect_words(p, "not started: bad-s2; the same command");
+    p = process_run(1, "train", s->config, "--name=bad", "--seeds=1", "--data.train=nowhere.txt", NULL);
+    assert_null(strstr(process_stderr(p), "not started"));
     p = process_run(2, "train", s->config, "--seeds=2", "--train.seed=9223372036854775807", NULL);
     expect_words(p, "too large for so many");
     stage_expect(s, "select count(*) from runs", "1");

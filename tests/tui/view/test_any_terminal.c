@@ -51,6 +51,7 @@ TEST_CASE(colorfgbg_is_read)
                   {"0;15", BACKGROUND_LIGHT},
                   {"0;default;7", BACKGROUND_LIGHT},
                   {"15;8", BACKGROUND_DARK},
+                  {"0;9", BACKGROUND_LIGHT},
                   {"12;default", -1},
                   {"0;", -1},
                   {"0;-1", -1},
