@@ -424,6 +424,15 @@ STAGE_CASE(layers_are_rows_of_the_page, struct stage *s)
     }
 }
 
+STAGE_CASE(a_page_says_which_matrices_muon_updates, struct stage *s)
+{
+    char *adamw = process_output("estimate", s->config, "--train.optimizer=adamw", NULL),
+         *muon = process_output("estimate", s->config, "--train.optimizer=muon", NULL);
+    assert_null(strstr(adamw, "parameter groups")); /* nothing differs from one to the next */
+    char *groups = strstr(muon, "\nparameter groups");
+    assert_true(groups && strstr(groups, " muon\n") && strstr(groups, " adamw\n"));
+}
+
 STAGE_CASE(all_sums_agree, struct stage *s)
 {
     static const char *const words[] = {"--train.precision=fp32",
