@@ -197,7 +197,17 @@ static void write_line(const struct picture *p, const struct chart_trace *trace,
     if (open) fputs("\"/>\n", p->out);
 }
 
-/* A dot for each value of a trace with few, a cross for each that is no number, and the trace's marker. */
+/* A cross for each value that is no number. */
+static void write_crosses(const struct picture *p, const struct chart_trace *trace)
+{
+    size_t i, end = chart_visible(p->d.chart, trace, &i);
+    for (; i < end; i++)
+        if (trace->points[i].non_finite)
+            fprintf(p->out, "<path class=\"s%d line\" d=\"M%.1f %dl6 6m0 -6l-6 6\"/>\n", STYLE_BAD,
+                    place_x(p, chart_middle(&trace->points[i])) - 3, p->top + 2);
+}
+
+/* A dot for each value of a trace with few, and the trace's marker. */
 static void write_marks(const struct picture *p, const struct chart_trace *trace)
 {
     size_t i, end = chart_visible(p->d.chart, trace, &i);
@@ -205,9 +215,6 @@ static void write_marks(const struct picture *p, const struct chart_trace *trace
     for (; i < end; i++) {
         const struct series_point *point = &trace->points[i];
         double value = chart_shown(p->d.chart, point->mean), at = place_x(p, chart_middle(point));
-        if (point->non_finite)
-            fprintf(p->out, "<path class=\"s%d line\" d=\"M%.1f %dl6 6m0 -6l-6 6\"/>\n", STYLE_BAD, at - 3,
-                    p->top + 2);
         if (!isfinite(value)) continue;
         x = at;
         y = place_y(p, value);
@@ -226,6 +233,7 @@ static void write_traces(const struct picture *p)
         if (!trace->smooth && !trace->marks) write_band(p, trace);
         write_line(p, trace, NULL, trace->smooth != NULL);
         if (trace->smooth) write_line(p, trace, trace->smooth, false);
+        write_crosses(p, trace);
         write_marks(p, trace);
         fputs("</g>\n", p->out);
     }
@@ -297,6 +305,7 @@ static void write_picture(struct picture *p, const char *heading)
     else
         fprintf(p->out, "<text class=\"s%d\" x=\"%d\" y=\"%d\">%s</text>\n", STYLE_DIM, LEFT + 20, HEIGHT / 2,
                 chart_lack(&p->d));
+    for (int t = 0; t < p->d.chart->trace_count && !any; t++) write_crosses(p, &p->d.chart->trace[t]);
     write_events(p);
     fputs("</svg>\n", p->out);
 }

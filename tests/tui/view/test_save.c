@@ -294,6 +294,21 @@ TEST_CASE(a_missing_number_breaks_the_line_and_is_marked)
     free(text);
 }
 
+static double without_number(size_t i)
+{
+    (void)i;
+    return NAN;
+}
+
+TEST_CASE(a_curve_without_a_number_is_marked)
+{
+    struct chart chart = chart_of(20, without_number);
+    char *text = picture_of(&chart, "x");
+    assert_non_null(strstr(text, "no finite value in this range"));
+    assert_non_null(strstr(text, "l6 6m0 -6l-6 6"));
+    free(text);
+}
+
 static double with_jump(size_t i)
 {
     return i == 500 ? 1000 : falling(i);
