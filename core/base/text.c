@@ -97,10 +97,7 @@ char *text_format_bytes(uint64_t bytes, char *buf, size_t size)
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
     int u = 0;
-    while (value >= 1023.95 && u < 6) {
-        value /= 1024;
-        u++;
-    }
+    for (; value >= 1023.95 && u < 6; u++) value /= 1024;
     snprintf(buf, size, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
     return buf;
 }
@@ -130,10 +127,7 @@ char *text_format_count(double count, char *buf, size_t size)
         return buf;
     }
     double value = fabs(count);
-    while (value >= 999.5 && u < 4) {
-        value /= 1000;
-        u++;
-    }
+    for (; value >= 999.5 && u < 4; u++) value /= 1000;
     int decimals = u == 0 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
     snprintf(buf, size, u ? "%s%.*f%c" : "%s%.*f", count < 0 ? "-" : "", decimals, value, unit[u]);
     return buf;
