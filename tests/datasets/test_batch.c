@@ -1,5 +1,7 @@
 /* Batches: shuffles are permutations and the same on every machine; training never reads the validation
  * tail. */
+#include <math.h>
+
 #include <stdbool.h>
 
 #include "datasets/batch.h"
@@ -257,6 +259,28 @@ TEST_CASE(padding_does_not_count_as_a_label)
         split_release(&train);
         split_release(&validation);
     }
+}
+
+TEST_CASE(a_share_or_length_that_means_nothing_is_refused)
+{
+    static const double fractions[] = {-0.1, 1, 1.5, NAN};
+    uint32_t tokens[20] = {0};
+    struct token_file file = {.tokens = tokens, .count = 20};
+    struct corpus corpus = corpus_of(&file, 1);
+    struct split train, held;
+    struct err err = {0};
+    for (size_t i = 0; i < sizeof fractions / sizeof *fractions; i++) {
+        struct split_rule rule = {VAL_TAIL, fractions[i], 4, 0, SHUFFLE_NONE};
+        assert_int_equal(split_corpus(&corpus, &rule, &train, &held, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.text, " must be at least 0 and below 1"));
+    }
+    struct split_rule rule = {VAL_TAIL, 0, 0, 0, SHUFFLE_NONE};
+    assert_int_equal(split_corpus(&corpus, &rule, &train, &held, &err), STATUS_USAGE);
+    assert_string_equal(err.text, "seq_len: 0 must be at least 1 token");
+    rule.seq_len = 1;
+    assert_ok(split_corpus(&corpus, &rule, &train, &held, &err), &err);
+    assert_int_equal(train.sequences, 19);
+    split_release(&train);
 }
 
 TEST_CASE(rows_of_padding_alone_count_for_nothing)

@@ -362,14 +362,20 @@ TEST_CASE(bad_inputs_are_refused_in_words)
 
 TEST_CASE(a_folder_without_permission_is_refused)
 {
-    const char *locked = scratch_path("locked");
+    const char *locked = scratch_path("locked"), *folder = getenv("ANNEAL_TEST_DIR");
+    char here[4096];
     struct err err = {0};
     bool root = geteuid() == 0; /* who may read everything */
     assert_ok(file_make_folders(locked, &err), &err);
     assert_int_equal(chmod(locked, 0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0); /* which the folders above it may hide */
     if (root) assert_int_equal(seteuid(65534), 0);
-    assert_refused(locked, "bytes", scratch_path("cache_locked"), STATUS_IO, "Permission denied");
+    assert_refused("locked", "bytes", scratch_path("cache_locked"), STATUS_IO,
+                   "locked: cannot list the folder: Permission denied");
     if (root) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chdir(here), 0);
     assert_int_equal(chmod(locked, 0700), 0);
 }
 

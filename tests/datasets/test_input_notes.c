@@ -2,7 +2,9 @@
 #include <limits.h>
 
 #include "core/base/file.h"
+#include "datasets/corpus.h"
 #include "datasets/inputs.h"
+#include "datasets/preparation.h"
 #include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
@@ -126,6 +128,35 @@ TEST_CASE(binary_files_of_a_folder_are_reported_as_skipped)
     heard = note(folder);
     assert_non_null(strstr(heard->warnings[0], ".png: skipped"));
     assert_null(strchr(heard->warnings[0], '\n'));
+}
+
+static bool go_on(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    (void)context, (void)what, (void)unit, (void)done, (void)total;
+    return true;
+}
+
+TEST_CASE(whoever_reads_texts_says_it)
+{
+    const char *text = write_bytes("said.txt", BYTES("d\xE9j\xE0 vu, mes amis")),
+               *path = scratch_path("said.tok");
+    struct heard heard = {0};
+    struct progress progress = {.context = &heard, .report = go_on, .note = hear};
+    struct corpus_summary summary;
+    struct corpus corpus;
+    struct tokenizer *tokenizer;
+    struct err err = {0};
+    assert_ok(corpus_prepare(&text, 1, "bytes", NULL, NULL, path, &progress, &summary, &err), &err);
+    assert_int_equal(heard.count, 1);
+    assert_ok(corpus_open(text, "bytes", NULL, scratch_path("cache_said"), &progress, &corpus, &err), &err);
+    corpus_close(&corpus);
+    assert_int_equal(heard.count, 2);
+    assert_ok(corpus_train_tokenizer(&text, 1, 257, NULL, NULL, scratch_path("said.json"), &progress,
+                                     &tokenizer, &err),
+              &err);
+    tokenizer_close(tokenizer);
+    assert_int_equal(heard.count, 3);
+    for (int i = 0; i < 3; i++) expect_warning(heard.warnings[i], "said.txt", ": is not all UTF-8");
 }
 
 TEST_MAIN()

@@ -1,5 +1,6 @@
 /* Labelled texts: rows of CSV and JSONL, labels in sorted order, the split, and what is wrong with a file, by
  * its line. */
+#include <inttypes.h>
 #include <jansson.h>
 
 #include "datasets/labelled.h"
@@ -249,6 +250,28 @@ TEST_CASE(what_is_noteworthy_is_counted)
     if (read_text("a.csv", exact, sizeof exact - 1, NULL, &data, &err)) fail_msg("%s", err.text);
     labelled_release(&data);
     wish.truncate = true;
+}
+
+/* A run is resumed with the data that it was begun with, by any version. */
+TEST_CASE(the_checksum_sees_every_text_and_label)
+{
+    static const char *const files[] = {
+        "text,label\na,x\nb,y\nc,x\nd,y\n",      "text,label\na,x\nb,z\nc,x\nd,z\n",
+        "text,label\na,w\nb,y\nc,w\nd,y\n",      "text,label\na,x\nb,y\nc,y\nd,y\n",
+        "text,label\na,x\nb,y\nc,x\ne,y\n",      "text,label\nb,x\nb,y\nc,x\nd,y\n",
+        "text,label\na,x\nb,y\ncd,x\n,y\ne,y\n",
+    };
+    uint64_t sums[7];
+    for (int i = 0; i < 7; i++) {
+        struct labelled data;
+        struct err err;
+        if (read_text("a.csv", files[i], strlen(files[i]), NULL, &data, &err)) fail_msg("%s", err.text);
+        sums[i] = data.checksum;
+        for (int k = 0; k < i; k++)
+            if (sums[k] == sums[i]) fail_msg("%s and %s", files[k], files[i]);
+        labelled_release(&data);
+    }
+    if (sums[0] != 0xd6bfbc7159bbb0a0) fail_msg("0x%016" PRIx64, sums[0]);
 }
 
 TEST_CASE(a_text_with_two_labels_is_one_conflict_wherever_its_rows_are)

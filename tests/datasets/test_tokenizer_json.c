@@ -119,6 +119,8 @@ TEST_CASE(what_is_not_supported_is_named)
          "model.vocab: an id is not a whole number from 0"},
         {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":1.5},\"merges\":[]}",
          "model.vocab: an id is not a whole number from 0"},
+        {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":2097152},\"merges\":[]}",
+         "model.vocab: the id 2097152 is too large"},
         {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}",
          "model.vocab: the id 4000000000 is too large"},
         {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":9223372036854775807},\"merges\":[]}",
