@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "datasets/bpe.h"
+#include "datasets/chat_template.h"
 #include "datasets/corpus.h"
 #include "datasets/labelled_file.h"
 #include "datasets/preparation.h"
@@ -213,7 +214,8 @@ TEST_CASE(conversations_are_cut_between_lines_and_numbered)
     char *text = malloc(count * n);
     for (size_t i = 0; i < count; i++) memcpy(text + i * n, line, n);
     const char *path = write_text("turns.jsonl.gz", text, count * n - 1, 1);
-    struct text_reading reading = {.conversations = (const struct chat_format *)text}; /* not looked at */
+    struct chat_format format = {0}; /* of no interest to pieces */
+    struct text_reading reading = {.conversations = &format};
     struct inputs texts = {.paths = (char *[]){(char *)(uintptr_t)path}, .count = 1};
     struct lines seen = {0};
     struct err err = {0};
