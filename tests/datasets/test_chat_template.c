@@ -160,6 +160,7 @@ TEST_CASE(what_is_not_supported_is_named_with_its_line)
         {"{{ ('a' | safe) | upper }}", "a text marked as safe can only be printed"},
         {"{{ [] | int }}", "int: a list is not supported"},
         {"{{ '1_0' | int }}", "int: '1_0' is not supported"},
+        {"{{ 'a1' | int }}", "int: 'a1' is not supported"},
         {"{{ '\u0661' | int }}", "int: '\u0661' is not supported"},
         {"{{ 10000000000000000000.0 | int }}", "int: a real number is not supported"},
         {"{{ 5 | items }}", "items: a number is not a dictionary"},
