@@ -1,4 +1,5 @@
 /* Learning a BPE: the merges equal those of the definition and of Hugging Face's trainer. */
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "datasets/bpe.h"
@@ -47,6 +48,15 @@ TEST_CASE(learns_the_merges_that_hugging_face_learns)
         assert_int_equal(spec_of(ours)->merges[i].result, spec_of(theirs)->merges[i].result);
     }
     assert_int_equal(tokenizer_checksum(ours), tokenizer_checksum(theirs));
+    const char *saved = scratch_path("learned.json"); /* and all that their library reads besides */
+    assert_ok(tokenizer_save_json(ours, saved, &err), &err);
+    json_t *made = json_load_file(saved, 0, NULL),
+           *wanted = json_load_file(TOKENIZER_FIXTURES "trained.json", 0, NULL), *value;
+    const char *key;
+    json_object_foreach(wanted, key, value)
+        if (!json_equal(json_object_get(made, key), value)) fail_msg("%s differs", key);
+    json_decref(made);
+    json_decref(wanted);
     tokenizer_close(ours);
     tokenizer_close(theirs);
     free(text);
