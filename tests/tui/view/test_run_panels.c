@@ -508,6 +508,7 @@ TEST(before_the_first_step_has_ended_it_says_what_is_done)
         {"update runs set config = replace(config, 'false', 'true');"
          "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 7.625 from runs",
          "val 7.625 the first step is under way"},
+        {"update runs set status = 'stopped'", "val 7.625 no step has been done"},
     };
     struct fill_quiet *quiet = fill_quiet("beginning");
     strcpy(home, quiet->home);
