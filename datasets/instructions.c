@@ -258,8 +258,20 @@ static size_t end_of_answer(const struct instruction_reader *r, const struct ren
     return to ? end_of_message(r, whole, from, to) : 0;
 }
 
+/* Whether text[0..n) ends with a special token. */
+static bool ends_with_special(const struct instruction_reader *r, const char *text, size_t n)
+{
+    enum { LONGEST = 256 /* bytes of such a token */ };
+    for (size_t length = 1; length <= n && length <= LONGEST; length++) {
+        const struct added_token *token = message_special_at(r->tokenizer, text + n - length, length);
+        if (token && token->n == length) return true;
+    }
+    return false;
+}
+
 /* In some templates the token that begins the next turn ends an answer, so nothing ends the last one. Then
- * the text of `count` messages gets the token that would follow if the user went on. */
+ * the text of `count` messages gets the token that would follow if the user, or a tool that it calls, went
+ * on. */
 static void end_last_answer(struct instruction_reader *r, const json_t *messages, size_t count,
                             struct rendered *whole)
 {
@@ -267,10 +279,13 @@ static void end_last_answer(struct instruction_reader *r, const json_t *messages
     size_t n, size = whole->n;
     const json_t *last = json_array_get(messages, count - 1);
     const char *content = trimmed(last, &n);
+    bool calls = json_array_size(json_object_get(last, "tool_calls"));
     while (size && strchr(" \t\r\n", whole->text[size - 1])) size--;
-    if (!is_trained(last) || !n || n > size || memcmp(whole->text + size - n, content, n) != 0) return;
+    bool open = calls ? !ends_with_special(r, whole->text, size)
+                      : n && n <= size && memcmp(whole->text + size - n, content, n) == 0;
+    if (!is_trained(last) || !open) return;
     json_t *more = json_copy((json_t *)messages),
-           *next = json_pack("{s: s, s: s}", "role", "user", "content", "?");
+           *next = json_pack("{s: s, s: s}", "role", calls ? "tool" : "user", "content", "?");
     bool good = more && !json_array_insert_new(more, count, next);
     good = good && !render(r, more, count + 1, false, &longer, NULL); /* else the template refuses it */
     json_decref(more);

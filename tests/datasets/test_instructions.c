@@ -231,9 +231,9 @@ TEST_CASE(tool_calls_are_learned_with_the_end_of_the_turn)
         "{% for m in messages %}<|pad|>{{ m.role }}\n{{ m.content or '' }}{% if m.tool_calls %}\n<call>\n"
         "{{ m.tool_calls | tojson }}\n</call>{% endif %}<|end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}";
-    const char *opened = /* the next turn ends it, as GLM's */
-        "{% for m in messages %}{{ '<|end|>' if m.role == 'user' else '<|pad|>' }}\n{{ m.content or '' }}"
-        "{% if m.tool_calls %}<|pad|>{{ m.tool_calls | tojson }}{% endif %}{% endfor %}"
+    const char *opened = /* the next turn ends it, of a tool, too, as GLM's */
+        "{% for m in messages %}{{ '<|pad|>' if m.role == 'assistant' else '<|end|>' }}\n"
+        "{{ m.content or '' }}{% if m.tool_calls %}<|pad|>{{ m.tool_calls | tojson }}{% endif %}{% endfor %}"
         "{% if add_generation_prompt %}<|pad|>\n{% endif %}";
     const char *none = USER("a") ", " CALL("null"), *text = USER("a") ", " CALL("\"look\"") ", " USER("b");
     expect_learned(special, none, "<|pad|>[{\"x\": 1}]<|end|>");
@@ -241,6 +241,8 @@ TEST_CASE(tool_calls_are_learned_with_the_end_of_the_turn)
     expect_learned(tagged, none, "<call>\n[{\"x\": 1}]\n</call><|end|>");
     expect_learned(tagged, text, "look<call>\n[{\"x\": 1}]\n</call><|end|>");
     expect_learned(opened, text, "look<|pad|>[{\"x\": 1}]<|end|>");
+    expect_learned(opened, none, "<|pad|>[{\"x\": 1}]<|end|>");
+    expect_learned(opened, USER("a") ", " CALL("\"look\""), "look<|pad|>[{\"x\": 1}]<|end|>");
     /* a special token within, which ends no turn */
     expect_learned_by(
         "tokenizer/llama_style",
