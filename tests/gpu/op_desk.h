@@ -64,8 +64,8 @@ void desk_result(struct desk *desk, struct op_outcome *out, const char *name, co
                  double tolerance);
 /* An output of n elements of the side's precision. In bf16 its error may be twice that of the reference
  * rounded to bf16 (three times for a few numbers), plus the tolerance of fp32; if fp32 must agree to the bit
- * (tolerance 0), so must bf16: its error is that of the rounding. No operation rounds anything between a load and the store of a result, so
- * none needs more. */
+ * (tolerance 0), so must bf16: its error is that of the rounding. No operation rounds anything between a load
+ * and the store of a result, so none needs more. */
 void desk_tensor_result(struct desk *desk, struct op_outcome *out, const char *name, const void *memory,
                         size_t n, double tolerance);
 

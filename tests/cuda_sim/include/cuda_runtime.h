@@ -111,8 +111,8 @@ unsigned ballot(unsigned mask, bool predicate, const char *file, int line);
 
 /* ---- shared memory ---- */
 
-/* The last accesses to two bytes of shared memory. Epochs count the barriers and blocks so far: one before the
- * running block's first says that there was no access. */
+/* The last accesses to two bytes of shared memory. Epochs count the barriers and blocks so far: one before
+ * the running block's first says that there was no access. */
 struct mark {
     uint32_t write_epoch, read_epoch;
     uint16_t write_warp_epoch, read_warp_epoch;
