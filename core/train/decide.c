@@ -47,7 +47,7 @@ struct decision decide(const struct facts *f)
     if (f->in_flight && (f->due || f->ordered || stops || all)) return act(ACTION_SETTLE);
     if (f->skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) return end(f, TRAIN_DIVERGED);
     if (f->not_finite) return end(f, TRAIN_NOT_FINITE);
-    if (due & DUE_EARLY) { /* not worth waiting for when the run is to leave */
+    if (due & DUE_EARLY) { /* not worth waiting for when the run is to stop at once */
         if (!f->asked && !f->ordered) return act(ACTION_ASK);
         if (f->leave) due &= ~(unsigned)(DUE_EVALUATION | DUE_SAMPLE);
     }

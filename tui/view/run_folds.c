@@ -225,7 +225,7 @@ struct run_info run_folds_info(const struct run_folds *folds, const struct listi
     return out;
 }
 
-/* Whether a row of several runs has the sum: of what they did and take, as its progress does. */
+/* Whether a row of several runs shows the sum, as its progress does: of steps, tokens, time, disk space. */
 static bool is_summed(const struct field *field)
 {
     return field->made == MADE_ELAPSED || field->made == MADE_DISK ||
