@@ -29,7 +29,8 @@
 #endif
 
 typedef float simd_vector __attribute__((vector_size(SIMD_LANES * 4)));
-typedef float simd_unaligned __attribute__((vector_size(SIMD_LANES * 4), aligned(4), may_alias));
+/* Also for pairs of bf16, which may begin at any of them. */
+typedef float simd_unaligned __attribute__((vector_size(SIMD_LANES * 4), aligned(2), may_alias));
 typedef uint32_t simd_words __attribute__((vector_size(SIMD_LANES * 4)));
 typedef int32_t simd_truth
     __attribute__((vector_size(SIMD_LANES * 4))); /* of a comparison: all bits or none */
