@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "datasets/added_tokens.h"
+#include "datasets/bpe.h"
 #include "datasets/json_lines.h"
 #include "datasets/message_text.h"
 
@@ -261,12 +262,13 @@ static size_t end_of_answer(const struct instruction_reader *r, const struct ren
 /* Whether text[0..n) ends with a special token. */
 static bool ends_with_special(const struct instruction_reader *r, const char *text, size_t n)
 {
-    enum { LONGEST = 256 /* bytes of such a token */ };
-    for (size_t length = 1; length <= n && length <= LONGEST; length++) {
-        const struct added_token *token = message_special_at(r->tokenizer, text + n - length, length);
-        if (token && token->n == length) return true;
+    const struct bpe *bpe = tokenizer_bpe(r->tokenizer);
+    bool ends = false;
+    for (size_t i = 0; i < bpe->added_count; i++) {
+        const struct added_token *token = &bpe->added[i];
+        ends |= token->special && token->n <= n && memcmp(text + n - token->n, token->content, token->n) == 0;
     }
-    return false;
+    return ends;
 }
 
 /* In some templates the token that begins the next turn ends an answer, so nothing ends the last one. Then

@@ -46,8 +46,8 @@ static const struct {
 };
 
 /* How many rows of a list are read. Part of what one evaluation or report recorded would show a wrong matrix
- * or a wrong median; charts mark events and orders of all steps, an evaluation has many measures, and the
- * first of the samples tells the most. */
+ * or a wrong median. Charts mark events and orders of all steps, an evaluation has many measures, and the
+ * first sample texts show how a model began. */
 static size_t most_rows(enum store_table table, size_t limit, const struct run_history *history)
 {
     if (table == TABLE_EVENTS || table == TABLE_ORDERS || table == TABLE_MEASURES || table == TABLE_SAMPLES)

@@ -1,4 +1,4 @@
-/* What is said about texts before they are read. */
+/* Warnings about texts, given before they are read. */
 #include <limits.h>
 
 #include "core/base/file.h"

@@ -1,4 +1,4 @@
-/* What a preparation writes and what it leaves alone, and the entries of the cache. */
+/* The files that `data prepare` writes or keeps, and those of the cache. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <sys/file.h>
@@ -132,7 +132,7 @@ TEST_CASE(a_failure_at_the_end_leaves_no_tokenizer_behind)
     assert_int_equal(scratch_entries(folder), 0);
     assert_ok(prepare(SAMPLE, "bpe:270", path, &err), &err);
     assert_int_equal(prepare(SAMPLE, tokenizer, path, &err), STATUS_USAGE);
-    assert_int_equal(scratch_entries(folder), 3); /* what was there stays */
+    assert_int_equal(scratch_entries(folder), 3); /* the old files */
 }
 
 static bool count_reports(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)

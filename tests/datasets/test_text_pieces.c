@@ -214,7 +214,7 @@ TEST_CASE(conversations_are_cut_between_lines_and_numbered)
     char *text = malloc(count * n);
     for (size_t i = 0; i < count; i++) memcpy(text + i * n, line, n);
     const char *path = write_text("turns.jsonl.gz", text, count * n - 1, 1);
-    struct chat_format format = {0}; /* of no interest to pieces */
+    struct chat_format format = {0}; /* pieces do not read it */
     struct text_reading reading = {.conversations = &format};
     struct inputs texts = {.paths = (char *[]){(char *)(uintptr_t)path}, .count = 1};
     struct lines seen = {0};

@@ -261,7 +261,7 @@ TEST_CASE(a_command_is_no_letter_of_the_filter_that_is_typed)
     headless_expect(workbench, 80, 24, 80, "/run-1 10 match 1 marked");
     headless_type(workbench, "/0");
     headless_press(workbench, K_F2, 1);
-    headless_type(workbench, "help\rx"); /* what is typed is typed on */
+    headless_type(workbench, "help\rx"); /* x closes the help; the filter is still typed */
     headless_type(workbench, "?");
     headless_expect(workbench, 80, 24, 80, "/run-10? 0 match");
 }
